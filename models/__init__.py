@@ -1,0 +1,1 @@
+"""Generative models: what they are (spec), how they are found (registry), and the embedded toybox."""

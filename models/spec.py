@@ -1,0 +1,124 @@
+"""The contract between a causal few-step model and the engine that serves it.
+
+What it is: plain data about a model's clocks, rows and memory (`ModelSpec`), and the calls that the
+engine makes (`CausalModel`). What it is not: an implementation, or a place for weights.
+
+Shape letters: r rows of a batch, n tokens of one modality, d numbers per token, f frames of a
+chunk, l layers, p pages of the pool, k tokens of a page, h heads, e numbers per head, m page slots.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from onbeat.kernels.paged_attention import KVPages
+
+Latents = Mapping[str, Tensor]
+"""Per modality name: float32 [r, n, d]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modality:
+    """One kind of token in a chunk. `shift` is the rectified-flow time shift of its schedule."""
+
+    name: str
+    tokens: int
+    dim: int
+    shift: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Clocks, rows and memory of a model. All clocks are integers: frames, samples, chunks."""
+
+    name: str
+    modalities: tuple[Modality, ...]
+    """In row order (toybox: audio first, then video)."""
+    width: int
+    height: int
+    fps: int
+    chunk_frames: int
+    sample_rate: int
+    """Of the decoded audio, Hz."""
+    layers: int
+    heads: int
+    head_dim: int
+    cond_dim: int
+    """Width of the pooled prompt vector."""
+    prefix_tokens: int
+    """Rows of the permanent sink page (text slots and registers)."""
+    window_chunks: int
+    default_steps: int
+    first_chunk_steps: int
+    """Steps of the first chunk and of the first chunk after a prompt change."""
+    max_steps: int
+    context_noise: float
+    """Noise level t at which a finished chunk is committed to the cache."""
+
+    @property
+    def chunk_tokens(self) -> int:
+        return sum(m.tokens for m in self.modalities)
+
+    @property
+    def page_tokens(self) -> int:
+        return max(self.chunk_tokens, self.prefix_tokens)
+
+    @property
+    def page_slots(self) -> int:
+        """Width of a row's page table: the sink, then the window from oldest to newest."""
+        return 1 + self.window_chunks
+
+    @property
+    def chunk_seconds(self) -> float:
+        return self.chunk_frames / self.fps
+
+    @property
+    def chunk_samples(self) -> int:
+        return self.sample_rate * self.chunk_frames // self.fps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedPrompt:
+    """One encoded prompt: `pooled` float32 [cond_dim], `slots` float32 [prefix_tokens, width]."""
+
+    pooled: Tensor
+    slots: Tensor
+    recognised: tuple[str, ...]
+    """The words of the prompt that the model understood, in order; empty if none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedChunks:
+    """`frames` uint8 RGB [r, f, height, width, 3]; `audio` int16 mono [r, chunk_samples]."""
+
+    frames: Tensor
+    audio: Tensor
+
+
+class CausalModel(Protocol):
+    """What the engine calls. Every call is batched over rows and gives each row the same bits
+    whatever its batch mates are (exact mode on CPU)."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    def encode_prompt(self, prompt: str) -> EncodedPrompt: ...
+
+    def prefill_prompt(self, prompts: Sequence[EncodedPrompt], kv: KVPages) -> None:
+        """Writes the prefix keys and values of each prompt to `kv.write_pages` (one per prompt)."""
+
+    def denoise(
+        self, latents: Latents, times: Mapping[str, Tensor], pooled: Tensor, kv: KVPages
+    ) -> dict[str, Tensor]:
+        """One forward of r chunks: noisy latents at `times` (per modality float32 [r]) under
+        `pooled` [r, cond_dim] -> predictions of x0, float32, shapes of `latents`. Each row attends
+        to its page slots and to itself; rows with `write_pages` >= 0 also store their keys and
+        values there (a commit)."""
+
+    def new_decoder_state(self) -> Any:
+        """State of one stream's streaming decoders; plain tensors, picklable."""
+
+    def decode(self, latents: Latents, states: Sequence[Any]) -> DecodedChunks:
+        """Clean latents of r chunks (one per stream) to pictures and sound; states move on."""

@@ -1,0 +1,190 @@
+"""What the front and the engine process say to each other: typed, versionless, msgpack over ZMQ.
+
+Pictures and sound do not travel here: a `ChunkReady` names a slot of the shared-memory ring.
+All instants are seconds on the system-wide monotonic clock.
+"""
+
+import msgspec
+
+from onbeat.server.vocabulary import DropCause, EndReason, StreamKind
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of all messages; the tag is the class name."""
+
+
+# ---- front to engine ---------------------------------------------------------------------------
+
+
+class OpenStream(Message):
+    """Start (or, with a snapshot, go on with) a stream. `steps` None = the model's default."""
+
+    stream_id: str
+    kind: StreamKind
+    prompt: str
+    seed: int
+    steps: int | None = None
+    total_chunks: int | None = None
+    ahead_chunks: int = 2
+    """Live: how many chunks may be finished ahead of their playout."""
+    paused: bool = False
+    revision: int = 0
+    snapshot: bytes | None = None
+
+
+class ControlStream(Message):
+    """Change a running stream from its next unstarted chunk on. None = leave as it is."""
+
+    stream_id: str
+    revision: int
+    prompt: str | None = None
+    seed: int | None = None
+    steps: int | None = None
+    paused: bool | None = None
+
+
+class CloseStream(Message):
+    stream_id: str
+
+
+class ReleaseSlot(Message):
+    slot: int
+
+
+class Shutdown(Message):
+    pass
+
+
+Command = OpenStream | ControlStream | CloseStream | ReleaseSlot | Shutdown
+
+# ---- engine to front ---------------------------------------------------------------------------
+
+
+class EngineReady(Message):
+    """The engine is warm. `step_ms` maps rows of a batch to the calibrated step time."""
+
+    pid: int
+    model: str
+    width: int
+    height: int
+    fps: int
+    chunk_frames: int
+    sample_rate: int
+    default_steps: int
+    max_steps: int
+    capacity_streams: int
+    step_ms: dict[int, float]
+    ring_name: str
+    ring_slots: int
+    ring_slot_bytes: int
+
+
+class StreamOpened(Message):
+    stream_id: str
+    recognised: list[str]
+
+
+class StreamRefused(Message):
+    """Not admitted. `code` is "capacity" or "invalid"; `reason` is a sentence with the numbers."""
+
+    stream_id: str
+    code: str
+    reason: str
+    queue_position: int = 0
+    retry_after: float = 1.0
+
+
+class StageTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds a chunk spent waiting and in each stage, and the instant it could start."""
+
+    released_at: float
+    queue: float
+    denoise: float
+    decode: float
+    convert: float
+
+
+class ChunkReady(Message):
+    """A chunk lies in a slot: I420 frames, int16 audio, then the chunk's final latents (bytes)."""
+
+    stream_id: str
+    chunk: int
+    revision: int
+    slot: int
+    frames: int
+    frame_bytes: int
+    samples: int
+    latent_bytes: int
+    steps: int
+    playout_at: float
+    """When the first frame is due; jobs: 0."""
+    ready_at: float
+    on_time: bool
+    stages: StageTimes
+    last: bool
+
+
+class ChunkDropped(Message):
+    stream_id: str
+    chunk: int
+    cause: DropCause
+    playout_at: float
+
+
+class ControlApplied(Message):
+    """The first chunk generated under `revision`, and when it is due on the monotonic clock."""
+
+    stream_id: str
+    revision: int
+    chunk: int
+    playout_at: float
+    recognised: list[str]
+
+
+class StreamEnded(Message):
+    stream_id: str
+    reason: EndReason
+    error: str | None = None
+
+
+class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
+    stream_id: str
+    kind: StreamKind
+    chunks: int
+    chunks_on_time: int
+    chunks_late: int
+    chunks_dropped: int
+    steps_now: int
+    slack: float
+    paused: bool
+
+
+class EngineStats(Message):
+    """A picture of the engine, a few times a second. Histograms are per interval: lists of seconds."""
+
+    at: float
+    streams: list[StreamStats]
+    pages_used: int
+    pages_total: int
+    slots_used: int
+    slots_total: int
+    busy_ratio: float
+    batch_rows: list[int]
+    step_seconds: list[float]
+    plan_seconds: list[float]
+    decode_seconds: list[float]
+    utilisation: float
+    """Predicted share of the compute lane that admitted streams need (admission's figure)."""
+
+
+class EngineDown(Message):
+    """Made by the client when the process is gone; `restarting` tells whether it comes back."""
+
+    reason: str
+    restarting: bool
+
+
+Event = (
+    EngineReady | StreamOpened | StreamRefused | ChunkReady | ChunkDropped | ControlApplied
+    | StreamEnded | EngineStats | EngineDown
+)

@@ -1,0 +1,1 @@
+"""Durable jobs: store, worker, artifacts."""

@@ -1,0 +1,1 @@
+"""Media in and out over WebRTC. A leaf: knows frames and clocks, not tensors or the engine."""
