@@ -1,0 +1,127 @@
+"""Typed settings of the server: flags over ONBEAT_* environment over a TOML file over defaults.
+
+Unknown keys in the file or among the flags are errors. "auto" values are resolved once at start
+(`resolve_threads`) and logged. What it is not: per-request options, or the state of anything.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from platformdirs import user_data_path
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+ENV_PREFIX = "ONBEAT_"
+CONFIG_VARIABLE = "ONBEAT_CONFIG"
+
+PolicyName = Literal["edf-s", "fcfs-chunk", "static"]
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used; the text names field, value and what is allowed."""
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Units are in the names or the descriptions."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True
+    )
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="TCP port; 0 takes a free one")
+    data_dir: Path = Field(
+        default_factory=lambda: user_data_path("onbeat"), description="folder of all state"
+    )
+    model: str = Field("toybox", description="registered model to serve")
+    weights: Path | None = Field(None, description="weights file instead of the shipped one")
+    policy: PolicyName = Field("edf-s", description="scheduling policy")
+    compute_threads: int = Field(0, ge=0, le=256, description="threads of the compute lane; 0 auto")
+    decode_threads: int = Field(0, ge=0, le=256, description="threads of the decode lane; 0 auto")
+    headroom: float = Field(
+        0.75, gt=0, le=1, description="share of the compute lane that admission may promise"
+    )
+    max_rows: int = Field(16, ge=1, le=256, description="rows of one batch at most")
+    pages: int = Field(0, ge=0, description="KV pages; 0 sizes the pool for max_sessions")
+    max_sessions: int = Field(64, ge=1, le=4096, description="open sessions at most")
+    max_viewers: int = Field(64, ge=1, le=4096, description="connected viewers at most")
+    max_jobs_running: int = Field(2, ge=1, le=64, description="jobs generated at the same time")
+    max_jobs_queued: int = Field(1000, ge=1, description="jobs waiting at most")
+    max_video_seconds: float = Field(120, gt=0, le=3600, description="longest video a job makes")
+    idle_session_seconds: float = Field(600, gt=0, description="life of a session nobody watches")
+    pause_after_seconds: float = Field(5, gt=0, description="generation pauses without viewers")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _TomlSource(settings_cls)
+
+
+class _TomlSource(PydanticBaseSettingsSource):
+    """Values of the TOML file that ONBEAT_CONFIG names, if it is set."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        path = os.environ.get(CONFIG_VARIABLE)
+        return read_config_file(Path(path)) if path else {}
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """The keys of a TOML settings file. Raises SettingsError if it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SettingsError(f"config file {path}: cannot be read ({error.strerror})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"config file {path}: not valid TOML ({error})") from error
+
+
+def load_settings(**flags: Any) -> Settings:
+    """Settings from flags that are not None, environment, file, defaults.
+
+    Raises SettingsError naming each wrong field, its value and what is allowed.
+    """
+    unknown = _unknown_environment()
+    if unknown:
+        raise SettingsError(f"environment: unknown {', '.join(unknown)}; allowed: {_allowed()}")
+    try:
+        return Settings(**{k: v for k, v in flags.items() if v is not None})
+    except ValidationError as error:
+        raise SettingsError("\n".join(_describe(e) for e in error.errors())) from error
+
+
+def _unknown_environment() -> list[str]:
+    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    known |= {"ONBEAT_REQUIRE_BROWSER"}
+    return sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known)
+
+
+def _allowed() -> str:
+    return ", ".join(sorted(ENV_PREFIX + name.upper() for name in Settings.model_fields))
+
+
+def _describe(error: Any) -> str:
+    field = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"{field}: unknown setting; allowed: {', '.join(sorted(Settings.model_fields))}"
+    return f"{field}: {error['input']!r} is not allowed: {error['msg']}"
+
+
+def resolve_threads(settings: Settings) -> tuple[int, int]:
+    """Threads of the compute and decode lanes; auto shares the cores with the media process."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    compute = settings.compute_threads or max(1, cores // 2)
+    decode = settings.decode_threads or max(1, cores // 4)
+    return compute, decode
