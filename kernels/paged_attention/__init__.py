@@ -4,6 +4,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from onbeat.kernels._dispatch import use_triton
+from onbeat.kernels.paged_attention import reference
+from onbeat.kernels.paged_attention.reference import rotate
+
+__all__ = ["KVPages", "Rope", "paged_attention", "rotate"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVPages:
@@ -29,3 +35,42 @@ class Rope:
 
     cos: Tensor
     sin: Tensor
+
+
+def paged_attention(
+    q: Tensor, k: Tensor, v: Tensor, kv: KVPages, layer: int, rope: Rope
+) -> Tensor:
+    """Attention of each row's chunk to the row's pages and to the chunk itself, without a mask.
+
+    q, k, v: [r, n, h, e], un-rotated, n <= page_tokens; own queries and keys are turned by the last
+    entry of `rope`, cached keys by the entry of their slot (interleaved pairs, see `rotate`).
+    Pages are whole; slots of -1 count for nothing; a table of width 0 is self-attention.
+    Scale 1 / sqrt(e). Returns [r, n, h, e] in the dtype of `q`, accumulated in float32.
+    Each row has the same bits in any batch. Raises ValueError for shapes that do not fit.
+    """
+    _check(q, k, v, kv, rope)
+    inputs = (q, k, v, kv.k[layer], kv.v[layer], kv.page_table, rope.cos, rope.sin)
+    if use_triton(q):
+        from onbeat.kernels.paged_attention import triton
+
+        return triton.paged_attention(*inputs)
+    return reference.paged_attention(*inputs)
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, kv: KVPages, rope: Rope) -> None:
+    rows, queries, heads, width = q.shape
+    tokens, slots = kv.k.shape[2], kv.page_table.shape[1]
+    _expect("k", k.shape, q.shape)
+    _expect("v", v.shape, q.shape)
+    _expect("kv.v", kv.v.shape, kv.k.shape)
+    _expect("kv.k", kv.k.shape[3:], (heads, width))
+    _expect("kv.page_table", kv.page_table.shape[:1], (rows,))
+    _expect("rope.cos", rope.cos.shape, (slots + 1, tokens, width // 2))
+    _expect("rope.sin", rope.sin.shape, rope.cos.shape)
+    if queries > tokens:
+        raise ValueError(f"q has {queries} rows per chunk; allowed: at most {tokens} (page_tokens)")
+
+
+def _expect(name: str, shape: tuple[int, ...], allowed: tuple[int, ...]) -> None:
+    if tuple(shape) != tuple(allowed):
+        raise ValueError(f"{name} has shape {tuple(shape)}; allowed: {tuple(allowed)}")
