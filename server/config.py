@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from platformdirs import user_data_path
 from pydantic import Field, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 ENV_PREFIX = "ONBEAT_"
 CONFIG_VARIABLE = "ONBEAT_CONFIG"
@@ -55,28 +54,6 @@ class Settings(BaseSettings):
     pause_after_seconds: float = Field(5, gt=0, description="generation pauses without viewers")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _TomlSource(settings_cls)
-
-
-class _TomlSource(PydanticBaseSettingsSource):
-    """Values of the TOML file that ONBEAT_CONFIG names, if it is set."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        path = os.environ.get(CONFIG_VARIABLE)
-        return read_config_file(Path(path)) if path else {}
-
 
 def read_config_file(path: Path) -> dict[str, Any]:
     """The keys of a TOML settings file. Raises SettingsError if it cannot be read."""
@@ -88,16 +65,22 @@ def read_config_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"config file {path}: not valid TOML ({error})") from error
 
 
-def load_settings(**flags: Any) -> Settings:
+def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:
     """Settings from flags that are not None, environment, file, defaults.
+
+    The file is `config_file` or else what ONBEAT_CONFIG names.
 
     Raises SettingsError naming each wrong field, its value and what is allowed.
     """
     unknown = _unknown_environment()
     if unknown:
         raise SettingsError(f"environment: unknown {', '.join(unknown)}; allowed: {_allowed()}")
+    path = config_file or os.environ.get(CONFIG_VARIABLE)
+    values = read_config_file(Path(path)) if path else {}
+    values = {k: v for k, v in values.items() if ENV_PREFIX + k.upper() not in os.environ}
+    values |= {k: v for k, v in flags.items() if v is not None}
     try:
-        return Settings(**{k: v for k, v in flags.items() if v is not None})
+        return Settings(**values)
     except ValidationError as error:
         raise SettingsError("\n".join(_describe(e) for e in error.errors())) from error
 

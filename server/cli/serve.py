@@ -1,0 +1,60 @@
+"""`onbeat serve`: the front process (HTTP, WebRTC, jobs) with its engine process."""
+
+import logging
+import socket
+import threading
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from onbeat.server.cli.options import with_settings
+from onbeat.server.config import Settings, SettingsError
+
+
+@with_settings
+def serve(
+    settings: Settings,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="open the preview page in a browser when ready")
+    ] = False,
+) -> None:
+    """Serve the live preview, the API and the dashboard until Ctrl-C."""
+    import uvicorn
+
+    from onbeat.server.api.app import create_app
+    from onbeat.server.launch import launch_of, prepare_data_dir
+
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    prepare_data_dir(settings)
+    from onbeat.server.engine.process import EngineProcess
+
+    listener = _listen(settings)
+    port = listener.getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{host}:{port}/"
+    launch = launch_of(settings)
+    print(f"onbeat: {url} (preview), {url}dashboard (latency); state in {settings.data_dir}")
+    app = create_app(settings, EngineProcess(launch))
+    if open_browser:
+        threading.Timer(2.0, webbrowser.open, args=(url,)).start()
+    config = uvicorn.Config(app, log_level=settings.log_level, timeout_graceful_shutdown=5)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """A bound socket, so that a taken port is one clear line before anything starts."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"port: {settings.port} on {settings.host} cannot be used ({error.strerror}); "
+            "choose another with --port, or 0 for a free one"
+        ) from error
+    return listener

@@ -1,0 +1,103 @@
+"""How an engine process is told what to be, and how it is started: one JSON argument, three pipes.
+
+What it is not: the supervision of a running engine (process.py) or the engine itself (worker.py).
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from onbeat.server.engine.ring import anonymous_file
+
+
+class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine process needs to know. Threads: torch threads of the two lanes."""
+
+    model: str = "toybox"
+    weights: str | None = None
+    policy: str = "edf-s"
+    compute_threads: int = 1
+    decode_threads: int = 1
+    headroom: float = 0.75
+    max_rows: int = 16
+    max_streams: int = 66
+    pages: int = 0
+    ring_slots: int = 64
+
+
+class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """The one argument of the worker's command line, as JSON."""
+
+    launch: EngineLaunch
+    commands: str
+    events: str
+    ring_descriptor: int
+    parent_descriptor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A started engine process and what is ours of it. `alive_descriptor`: closing it ends it."""
+
+    process: subprocess.Popen[bytes]
+    ring_descriptor: int
+    alive_descriptor: int
+    folder: Path
+
+
+def make_folder() -> Path:
+    """A private folder for the two local sockets; short, as socket paths are limited."""
+    return Path(tempfile.mkdtemp(prefix="onbeat-"))
+
+
+def start_child(launch: EngineLaunch, folder: Path) -> Child:
+    """Starts a worker that talks over `folder` and ends when our end of its pipe closes."""
+    ring_descriptor = anonymous_file("onbeat-ring")
+    parent_descriptor, alive_descriptor = os.pipe()
+    arguments = WorkerArguments(
+        launch=launch,
+        commands=f"ipc://{folder}/commands",
+        events=f"ipc://{folder}/events",
+        ring_descriptor=ring_descriptor,
+        parent_descriptor=parent_descriptor,
+    )
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "onbeat.server.engine.worker",
+            msgspec.json.encode(arguments).decode(),
+        ],
+        pass_fds=(ring_descriptor, parent_descriptor),
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        env=os.environ | _worker_environment(launch),
+    )
+    os.close(parent_descriptor)
+    return Child(
+        process=process,
+        ring_descriptor=ring_descriptor,
+        alive_descriptor=alive_descriptor,
+        folder=folder,
+    )
+
+
+def end_child(child: Child, *, grace: float) -> None:
+    """Ends the process, first by closing its pipe, after `grace` seconds by force; frees all."""
+    os.close(child.alive_descriptor)
+    try:
+        child.process.wait(timeout=grace)
+    except subprocess.TimeoutExpired:
+        child.process.kill()
+        child.process.wait()
+    os.close(child.ring_descriptor)
+
+
+def _worker_environment(launch: EngineLaunch) -> dict[str, str]:
+    """Thread pools are sized before torch loads, so that lanes do not fight for cores."""
+    return {"OMP_NUM_THREADS": str(launch.compute_threads), "KMP_BLOCKTIME": "0"}

@@ -1,0 +1,107 @@
+"""What the front must remember of each open stream to bring it back on a new engine process.
+
+Plain bookkeeping without a lock or a clock; process.py calls it under its own lock.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import msgspec
+
+from onbeat.server.engine.messages import (
+    ChunkReady,
+    CloseStream,
+    Command,
+    ControlStream,
+    Event,
+    OpenStream,
+    StreamEnded,
+    StreamRefused,
+)
+from onbeat.server.engine.snapshot import pack_snapshot
+
+MAX_LOSSES = 3
+"""A stream that sees this many engines die without one chunk in between is given up."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    opened: OpenStream
+    latents: deque[bytes]
+    next_chunk: int = 0
+    losses: int = 0
+
+
+class StreamRegistry:
+    def __init__(self, window_chunks: int = 12) -> None:
+        self._window = window_chunks
+        self._entries: dict[str, _Entry] = {}
+
+    def __contains__(self, stream_id: str) -> bool:
+        return stream_id in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def note(self, command: Command) -> None:
+        """Remembers what a command changes."""
+        match command:
+            case OpenStream():
+                window: deque[bytes] = deque(maxlen=self._window)
+                self._entries[command.stream_id] = _Entry(command, window)
+            case ControlStream():
+                entry = self._entries.get(command.stream_id)
+                if entry is not None:
+                    entry.opened = _folded(entry.opened, command)
+            case CloseStream():
+                self.forget(command.stream_id)
+            case _:
+                pass
+
+    def observe(self, event: Event) -> None:
+        match event:
+            case StreamRefused() | StreamEnded():
+                self.forget(event.stream_id)
+            case _:
+                pass
+
+    def delivered(self, event: ChunkReady, latents: bytes) -> None:
+        entry = self._entries.get(event.stream_id)
+        if entry is not None:
+            entry.latents.append(latents)
+            entry.next_chunk = event.chunk + 1
+            entry.losses = 0
+
+    def forget(self, stream_id: str) -> None:
+        self._entries.pop(stream_id, None)
+
+    def engine_lost(self, *, hopeless: bool) -> list[StreamEnded]:
+        """Counts a loss for every stream; returns the end of those that will not come back."""
+        ended = []
+        for stream_id, entry in list(self._entries.items()):
+            entry.losses += 1
+            if hopeless or entry.opened.kind == "job":
+                ended.append(StreamEnded(stream_id=stream_id, reason="engine_lost"))
+            elif entry.losses >= MAX_LOSSES:
+                error = f"{entry.losses} engine processes died before the stream's next chunk"
+                ended.append(StreamEnded(stream_id=stream_id, reason="failed", error=error))
+        for event in ended:
+            self.forget(event.stream_id)
+        return ended
+
+    def reopen(self) -> list[OpenStream]:
+        """The commands that start every remembered stream where it stood."""
+        return [self._reopened(entry) for entry in self._entries.values()]
+
+    def _reopened(self, entry: _Entry) -> OpenStream:
+        if not entry.latents:
+            return entry.opened
+        snapshot = pack_snapshot(next_chunk=entry.next_chunk, latents=list(entry.latents))
+        return msgspec.structs.replace(entry.opened, snapshot=snapshot)
+
+
+def _folded(opened: OpenStream, control: ControlStream) -> OpenStream:
+    """The stream as it would be opened now, after a control."""
+    names = ("prompt", "seed", "steps", "paused")
+    changed = {n: getattr(control, n) for n in names if getattr(control, n) is not None}
+    return msgspec.structs.replace(opened, revision=control.revision, **changed)

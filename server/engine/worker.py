@@ -1,0 +1,98 @@
+"""The engine process: `python -m onbeat.server.engine.worker JSON`. Started by process.py only.
+
+Reads commands from one ZMQ socket, writes events to another and chunks to the shared ring. It ends
+when told to, or when the pipe from its parent closes, so that no engine outlives its server.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+import zmq
+
+from onbeat.server.engine.launch import WorkerArguments
+from onbeat.server.engine.messages import Command, Event, ReleaseSlot, Shutdown
+from onbeat.server.engine.ring import Ring, RingSlots
+
+
+def main() -> None:
+    arguments = msgspec.json.decode(sys.argv[1], type=WorkerArguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(
+        target=_exit_with_parent, args=(arguments.parent_descriptor,), daemon=True
+    ).start()
+    run(arguments)
+
+
+def run(arguments: WorkerArguments) -> None:
+    """Builds the engine and runs it until a Shutdown."""
+    from onbeat.server.engine.build import build_engine
+
+    context = zmq.Context()
+    emit = _emitter(context, arguments.events)
+
+    def make_slots(slot_bytes: int) -> RingSlots:
+        slots = arguments.launch.ring_slots
+        return RingSlots(Ring(arguments.ring_descriptor, slots=slots, slot_bytes=slot_bytes))
+
+    engine, slots = build_engine(arguments.launch, make_slots, emit)
+    signal.signal(signal.SIGTERM, lambda *_: engine.submit(Shutdown()))
+    threading.Thread(
+        target=_read_commands,
+        args=(context, arguments.commands, engine.submit, slots.release),
+        daemon=True,
+    ).start()
+    engine.run()
+    context.destroy(linger=1000)
+
+
+def _emitter(context: "zmq.Context[zmq.Socket[bytes]]", address: str) -> Callable[[Event], None]:
+    socket = context.socket(zmq.PUSH)
+    socket.set_hwm(0)
+    socket.connect(address)
+    encoder = msgspec.msgpack.Encoder()
+    lock = threading.Lock()
+
+    def emit(event: Event) -> None:
+        with lock:
+            socket.send(encoder.encode(event))
+
+    return emit
+
+
+def _read_commands(
+    context: "zmq.Context[zmq.Socket[bytes]]",
+    address: str,
+    submit: Callable[[Command], None],
+    release: Callable[[int], None],
+) -> None:
+    socket = context.socket(zmq.PULL)
+    socket.set_hwm(0)
+    socket.connect(address)
+    decoder = msgspec.msgpack.Decoder(Command)
+    while True:
+        try:
+            command = decoder.decode(socket.recv())
+        except zmq.ContextTerminated:
+            socket.close(linger=0)
+            return
+        if isinstance(command, ReleaseSlot):
+            release(command.slot)
+        else:
+            submit(command)
+
+
+def _exit_with_parent(descriptor: int) -> None:
+    """Blocks until the parent's end of the pipe closes, then ends this process."""
+    while os.read(descriptor, 1):
+        pass
+    time.sleep(0.5)  # a Shutdown on its way gets its chance to end things in order
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
