@@ -53,11 +53,11 @@ def _dots(x: Tensor, y: Tensor, places: list[tuple[float, float]], size: float) 
 
 def _stars() -> Tensor:
     x, y, turn = _grid()
-    places = [((0.07 + 0.618034 * k) % 1, (0.06 + 0.29 * k) % 1) for k in range(14)]
+    places = [((0.07 + 0.618034 * k) % 1, (0.06 + 0.29 * k) % 1) for k in range(12)]
     sky = _ramp(y, [(0.0, (0.02, 0.02, 0.10)), (1.001, (0.07, 0.03, 0.20))])
     light = sum(
         dot * (0.55 + 0.25 * torch.sin(turn * (1 + k % 2) + 2.4 * k))
-        for k, dot in enumerate(_dots(x, y, places, 0.018))
+        for k, dot in enumerate(_dots(x, y, places, 0.022))
     )
     assert isinstance(light, Tensor)
     return sky + _tint(light, (0.8, 0.85, 1.0))
@@ -143,7 +143,7 @@ def _city() -> Tensor:
         body = _soft(left - x + 0.006, 0.02) * _soft(x - right + 0.006, 0.02) * _soft(top - y, 0.02)
         picture = picture * (1 - body[:, None]) + _tint(body, (0.05, 0.07, 0.11))
     places = [((k % 7 + 0.5) / 7, 0.73 + 0.11 * (k // 7)) for k in range(21) if (k * 5) % 7 != 2]
-    for k, dot in enumerate(_dots(x, y, places, 0.028)):
+    for k, dot in enumerate(_dots(x, y, places, 0.032)):
         picture = picture + _tint(dot * (0.75 + 0.2 * torch.sin(turn + 1.9 * k)), (0.75, 0.58, 0.2))
     return picture
 

@@ -39,7 +39,7 @@ def _distance(shape: str, x: Tensor, y: Tensor, r: Tensor) -> Tensor:
     assert shape == "star", shape
     c = -y / (length + 1e-6)
     five = c * (5.0 + c.square() * (16.0 * c.square() - 20.0))
-    return (length - r * (0.78 + 0.30 * five)) * 0.75
+    return (length - r * (0.80 + 0.24 * five)) * 0.8
 
 
 def _blended_distance(weights: Tensor, x: Tensor, y: Tensor, r: Tensor) -> Tensor:

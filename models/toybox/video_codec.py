@@ -1,0 +1,137 @@
+"""The video autoencoder of toybox: each 128x128 frame is one 16x8x8 latent.
+
+What it is: a small convolutional encoder and decoder per frame (trials showed that stacking frames
+in one latent makes them alike), latents normalised per channel by stored statistics, and the
+packing of four frames' latents into a chunk's tokens. What it is not: its training.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+LATENT_CHANNELS = 16
+LATENT_SIDE = 8
+PATCH = 2
+TOKENS = (LATENT_SIDE // PATCH) ** 2
+TOKEN_DIM = 4 * LATENT_CHANNELS * PATCH * PATCH
+LATENT_LIMIT = 5.0
+"""Latents are clamped to this many standard deviations before decoding."""
+
+
+@dataclass(slots=True, kw_only=True)
+class VideoDecoderState:
+    """What one stream's decoder carries from chunk to chunk: only the count of its frames."""
+
+    frames: int = 0
+
+
+class _Residual(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(width, width, 3, padding=1)
+        self.second = nn.Conv2d(width, width, 3, padding=1)
+        nn.init.zeros_(self.second.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.second(F.relu(self.first(F.relu(x))))
+        return x + y
+
+
+def _down(inside: int, outside: int) -> nn.Sequential:
+    return nn.Sequential(nn.PixelUnshuffle(2), nn.Conv2d(4 * inside, outside, 1))
+
+
+def _up(inside: int, outside: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inside, 4 * outside, 1), nn.PixelShuffle(2))
+
+
+def _encoder() -> nn.Sequential:
+    return nn.Sequential(
+        nn.PixelUnshuffle(4),
+        nn.Conv2d(48, 32, 3, padding=1),
+        _Residual(32),
+        _down(32, 64),
+        _Residual(64),
+        _down(64, 128),
+        _Residual(128),
+        _Residual(128),
+        nn.ReLU(),
+        nn.Conv2d(128, LATENT_CHANNELS, 3, padding=1),
+    )
+
+
+def _decoder() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(LATENT_CHANNELS, 112, 3, padding=1),
+        _Residual(112),
+        _Residual(112),
+        _up(112, 48),
+        _Residual(48),
+        _up(48, 32),
+        nn.ReLU(),
+        nn.Conv2d(32, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 48, 3, padding=1),
+        nn.PixelShuffle(4),
+    )
+
+
+class VideoCodec(nn.Module):
+    """Frames <-> latents. Frames are float RGB in -1..1; latents have unit variance per channel
+    once `latent_mean` and `latent_std` hold the statistics of the raw latents."""
+
+    latent_mean: Tensor
+    latent_std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = _encoder()
+        self.decoder = _decoder()
+        self.register_buffer("latent_mean", torch.zeros(LATENT_CHANNELS))
+        self.register_buffer("latent_std", torch.ones(LATENT_CHANNELS))
+
+    def encode(self, frames: Tensor) -> Tensor:
+        """[b, f, 3, 128, 128] -> normalised latents [b, f, 16, 8, 8]."""
+        raw = self.encode_raw(frames.flatten(0, 1))
+        z = (raw - self.latent_mean.view(-1, 1, 1)) / self.latent_std.view(-1, 1, 1)
+        return z.unflatten(0, frames.shape[:2])
+
+    def encode_raw(self, frames: Tensor) -> Tensor:
+        """[n, 3, 128, 128] -> latents before normalisation [n, 16, 8, 8]."""
+        z: Tensor = self.encoder(frames)
+        return z
+
+    def decode_raw(self, latents: Tensor) -> Tensor:
+        """Latents before normalisation [n, 16, 8, 8] -> frames [n, 3, 128, 128], not clamped."""
+        frames: Tensor = self.decoder(latents)
+        return frames
+
+    def new_state(self) -> VideoDecoderState:
+        return VideoDecoderState()
+
+    def decode(self, latents: Tensor, state: VideoDecoderState) -> Tensor:
+        """Normalised latents [b, f, 16, 8, 8] -> frames in -1..1 [b, f, 3, 128, 128].
+
+        Each clip of the batch is run by itself, so its bits do not depend on its batch mates.
+        """
+        state.frames += latents.shape[1]
+        z = latents.clamp(-LATENT_LIMIT, LATENT_LIMIT)
+        z = z * self.latent_std.view(-1, 1, 1) + self.latent_mean.view(-1, 1, 1)
+        return torch.stack([self.decode_raw(row) for row in z]).clamp(-1, 1)
+
+
+def pack(latents: Tensor) -> Tensor:
+    """Latents of a chunk [b, 4, 16, 8, 8] -> tokens [b, 16, 256]: 2x2 patches in row order; a
+    token holds (frame, channel, row, column) of its patch."""
+    b, f, c, h, w = latents.shape
+    grid = latents.view(b, f, c, h // PATCH, PATCH, w // PATCH, PATCH)
+    return grid.permute(0, 3, 5, 1, 2, 4, 6).reshape(b, TOKENS, f * c * PATCH * PATCH)
+
+
+def unpack(tokens: Tensor) -> Tensor:
+    """The inverse of `pack`: [b, 16, 256] -> [b, 4, 16, 8, 8]."""
+    side, c = LATENT_SIDE // PATCH, LATENT_CHANNELS
+    grid = tokens.view(tokens.shape[0], side, side, -1, c, PATCH, PATCH)
+    return grid.permute(0, 3, 4, 1, 5, 2, 6).reshape(tokens.shape[0], -1, c, side * 2, side * 2)
