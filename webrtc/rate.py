@@ -1,0 +1,75 @@
+"""Two small rules of a shared encode: when to make a keyframe, and at which bit rate to run.
+
+Pure state machines over instants that the caller gives (seconds on one clock).
+"""
+
+from collections.abc import Hashable
+
+from onbeat.webrtc.encoders import MIN_BITRATE
+
+
+class KeyframeGate:
+    """Merges keyframe requests: however many come, at most one keyframe per `interval` seconds."""
+
+    def __init__(self, interval: float = 0.5) -> None:
+        self._interval = interval
+        self._wanted = False
+        self._last = float("-inf")
+        self.requests = 0
+
+    def request(self) -> None:
+        self._wanted = True
+        self.requests += 1
+
+    @property
+    def wanted(self) -> bool:
+        return self._wanted
+
+    def take(self, now: float) -> bool:
+        """Whether the picture encoded at `now` must be a keyframe; if so the requests are met."""
+        if not self._wanted or now - self._last < self._interval:
+            return False
+        self._wanted, self._last = False, now
+        return True
+
+    def made(self, now: float) -> None:
+        """The encoder made a keyframe of its own accord: all requests so far are met."""
+        self._wanted, self._last = False, now
+
+
+class BitrateControl:
+    """The lowest estimate among the viewers, followed down at once and up slowly.
+
+    Moves smaller than a quarter are ignored, because a move costs VP8 a keyframe; a rise waits
+    `up_after` seconds since the last move. A viewer's estimates are ignored for its first
+    `settle` seconds: they start low and say nothing yet.
+    """
+
+    def __init__(self, nominal: int, *, up_after: float = 6.0, settle: float = 2.0) -> None:
+        self.nominal = nominal
+        self.target = nominal
+        self._up_after, self._settle = up_after, settle
+        self._estimates: dict[Hashable, int] = {}
+        self._since: dict[Hashable, float] = {}
+        self._moved_at = float("-inf")
+
+    def estimate(self, viewer: Hashable, bits_per_second: int, now: float) -> int:
+        """Take a viewer's estimate (REMB); the answer is the rate to encode at."""
+        if now - self._since.setdefault(viewer, now) >= self._settle:
+            self._estimates[viewer] = bits_per_second
+            self._move(now)
+        return self.target
+
+    def forget(self, viewer: Hashable, now: float) -> int:
+        self._since.pop(viewer, None)
+        self._estimates.pop(viewer, None)
+        self._move(now)
+        return self.target
+
+    def _move(self, now: float) -> None:
+        lowest = min(self._estimates.values(), default=self.nominal)
+        wanted = min(self.nominal, max(MIN_BITRATE, lowest))
+        down = wanted <= 0.75 * self.target
+        up = wanted >= 1.25 * self.target
+        if down or (up and now - self._moved_at >= self._up_after):
+            self.target, self._moved_at = wanted, now
