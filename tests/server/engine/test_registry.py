@@ -1,0 +1,91 @@
+"""What the front remembers of a stream, so that a new engine process can go on with it."""
+
+from onbeat.server.engine.messages import (
+    ChunkReady,
+    CloseStream,
+    ControlStream,
+    OpenStream,
+    StageTimes,
+    StreamEnded,
+    StreamRefused,
+)
+from onbeat.server.engine.registry import MAX_LOSSES, StreamRegistry
+from onbeat.server.engine.snapshot import unpack_snapshot
+from onbeat.server.vocabulary import StreamKind
+
+
+def _open(stream_id: str = "a", kind: StreamKind = "live") -> OpenStream:
+    return OpenStream(stream_id=stream_id, kind=kind, prompt="red ball", seed=1)
+
+
+def _ready(chunk: int) -> ChunkReady:
+    stages = StageTimes(released_at=0, queue=0, denoise=0, decode=0, convert=0)
+    return ChunkReady(
+        stream_id="a", chunk=chunk, revision=0, slot=0, frames=4, frame_bytes=6, samples=8,
+        latent_bytes=4, steps=2, playout_at=0, ready_at=0, on_time=True, stages=stages, last=False,
+    )  # fmt: skip
+
+
+def test_a_stream_comes_back_with_its_window_and_its_controls() -> None:
+    registry = StreamRegistry(window_chunks=2)
+    registry.note(_open())
+    registry.note(ControlStream(stream_id="a", revision=3, prompt="blue ring", steps=1))
+    for chunk in range(4):
+        registry.delivered(_ready(chunk), bytes([chunk] * 4))
+    assert registry.engine_lost(hopeless=False) == []
+    (command,) = registry.reopen()
+    assert (command.prompt, command.seed, command.steps, command.revision) == ("blue ring", 1, 1, 3)
+    assert command.snapshot is not None
+    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=2)
+    assert snapshot.next_chunk == 4
+    assert snapshot.latents == [b"\2\2\2\2", b"\3\3\3\3"]
+
+
+def test_a_stream_without_chunks_starts_anew() -> None:
+    registry = StreamRegistry()
+    registry.note(_open())
+    assert registry.reopen() == [_open()]
+
+
+def test_jobs_end_with_the_engine_and_live_streams_do_not() -> None:
+    registry = StreamRegistry()
+    registry.note(_open("a"))
+    registry.note(_open("b", kind="job"))
+    assert registry.engine_lost(hopeless=False) == [
+        StreamEnded(stream_id="b", reason="engine_lost")
+    ]
+    assert "a" in registry and "b" not in registry
+
+
+def test_a_hopeless_engine_ends_all() -> None:
+    registry = StreamRegistry()
+    registry.note(_open())
+    (ended,) = registry.engine_lost(hopeless=True)
+    assert ended.reason == "engine_lost" and len(registry) == 0
+
+
+def test_a_stream_that_kills_engines_is_given_up() -> None:
+    registry = StreamRegistry()
+    registry.note(_open())
+    for _ in range(MAX_LOSSES - 1):
+        assert registry.engine_lost(hopeless=False) == []
+    registry.delivered(_ready(0), bytes(4))
+    for _ in range(MAX_LOSSES - 1):
+        assert registry.engine_lost(hopeless=False) == []
+    (ended,) = registry.engine_lost(hopeless=False)
+    assert ended.reason == "failed" and ended.error is not None
+
+
+def test_closed_refused_and_ended_streams_are_forgotten() -> None:
+    registry = StreamRegistry()
+    for command_or_event in (
+        CloseStream(stream_id="a"),
+        StreamRefused(stream_id="a", code="capacity", reason="full"),
+        StreamEnded(stream_id="a", reason="finished"),
+    ):
+        registry.note(_open())
+        if isinstance(command_or_event, CloseStream):
+            registry.note(command_or_event)
+        else:
+            registry.observe(command_or_event)
+        assert len(registry) == 0
