@@ -1,1 +1,4 @@
-"""Tensor operations: one folder per op with reference.py (torch), triton.py and one public function."""
+"""Tensor operations: one folder per op with one public function, reference.py and triton.py.
+
+Inference only. `_dispatch` says which version runs where.
+"""

@@ -114,7 +114,8 @@ def step_rows(
         )
         for i, (name, x0) in enumerate(_in_order(states, predictions).items())
     }
-    rows = zip(states, _unbatch(latents, len(states)), _unbatch(predictions, len(states)))
+    count = len(states)
+    rows = zip(states, _unbatch(latents, count), _unbatch(predictions, count), strict=True)
     return [replace(state, step=state.step + 1, latents=x, x0=x0) for state, x, x0 in rows]
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from onbeat.kernels._dispatch import use_triton
@@ -46,8 +47,11 @@ def paged_attention(
     entry of `rope`, cached keys by the entry of their slot (interleaved pairs, see `rotate`).
     Pages are whole; slots of -1 count for nothing; a table of width 0 is self-attention.
     Scale 1 / sqrt(e). Returns [r, n, h, e] in the dtype of `q`, accumulated in float32.
-    Each row has the same bits in any batch. Raises ValueError for shapes that do not fit.
+    Each row has the same bits in any batch. Inference only: call it without gradients. Raises
+    ValueError for shapes that do not fit.
     """
+    if q.requires_grad and torch.is_grad_enabled():
+        raise ValueError("q requires a gradient; allowed: calls under torch.inference_mode()")
     _check(q, k, v, kv, rope)
     inputs = (q, k, v, kv.k[layer], kv.v[layer], kv.page_table, rope.cos, rope.sin)
     if use_triton(q):

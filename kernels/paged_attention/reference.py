@@ -1,9 +1,12 @@
 """Paged attention in plain torch: the CPU path and the oracle of the Triton version.
 
-Every row sees the same number of keys (masked pages are read and weighted zero), so the bits of a
-row do not depend on its batch mates. Shapes: r rows, n queries, h heads, e numbers per head,
-m page slots, k keys of a page, K = m * k + n keys of a row.
+Rows are computed one by one over a constant number of keys (masked pages are read and weighted
+zero): a row's bits cannot depend on its batch mates, and its keys stay in the processor's cache
+from the gather to the product. Shapes: r rows, n queries, h heads, e numbers per head, m page
+slots, k keys of a page, K = m * k + n keys of a row.
 """
+
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -11,12 +14,12 @@ from torch import Tensor
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turns the pairs (x[2i], x[2i+1]) of [..., n, h, e] by cos, sin [n, e // 2]; dtype of `x`."""
-    wide = x if x.dtype == torch.float64 else x.float()
-    turn = torch.complex(cos.to(wide.dtype), sin.to(wide.dtype)).unsqueeze(-2)
-    turn = turn.expand(*turn.shape[:-2], x.shape[-2], -1).contiguous()
-    pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
+    """Turns the pairs (x[2i], x[2i+1]) of [..., n, h, e] by cos, sin [n, e // 2]; dtype of `x`.
+
+    Computed in float32 or wider; differentiable.
+    """
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    return _real(_pairs(x.to(dtype)) * _turns(cos, sin, x.shape[-2], dtype)).to(x.dtype)
 
 
 def paged_attention(
@@ -31,19 +34,47 @@ def paged_attention(
 ) -> Tensor:
     """One layer: q, k, v [r, n, h, e], pools [pages, k, h, e], cos and sin [m + 1, k, e // 2]."""
     dtype = torch.promote_types(q.dtype, torch.float32)
-    pages = _readable(page_table)
-    slots, tokens = page_table.shape[1], k_pool.shape[1]
-    cos, sin = cos.flatten(0, 1), sin.flatten(0, 1)
-    end = slots * tokens + q.shape[1]
-    keys = rotate(_with_own(k_pool, pages, k, dtype), cos[:end], sin[:end])
-    queries = rotate(q.to(dtype), cos[slots * tokens : end], sin[slots * tokens : end])
-    out = F.scaled_dot_product_attention(
-        queries.transpose(1, 2),
-        keys.transpose(1, 2),
-        _with_own(v_pool, pages, v, dtype).transpose(1, 2),
-        attn_mask=_mask(page_table, tokens, q.shape[1], dtype),
-    )
-    return out.transpose(1, 2).to(q.dtype)
+    past, own = page_table.shape[1] * k_pool.shape[1], q.shape[1]
+    cos, sin = cos.flatten(0, 1)[: past + own], sin.flatten(0, 1)[: past + own]
+    turns = _turns(cos, sin, q.shape[2], dtype)
+    queries = _real(_pairs(q.to(dtype)) * turns[past:])
+    own_keys = _real(_pairs(k.to(dtype)) * turns[past:])
+    masks = _masks(page_table, k_pool.shape[1], own, dtype)
+    memories = _memories(own_keys, v.to(dtype), k_pool, v_pool, page_table, turns[:past])
+    rows = [
+        F.scaled_dot_product_attention(query.transpose(1, 2), keys, values, attn_mask=mask)
+        for query, mask, (keys, values) in zip(
+            queries.split(1), masks.split(1), memories, strict=True
+        )
+    ]
+    return torch.cat(rows).transpose(1, 2).to(q.dtype)
+
+
+def _memories(
+    own_keys: Tensor,
+    own_values: Tensor,
+    k_pool: Tensor,
+    v_pool: Tensor,
+    page_table: Tensor,
+    turns: Tensor,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Row by row: rotated keys and values [1, h, K, e], in buffers that the next row overwrites."""
+    _, own, heads, width = own_keys.shape
+    past = turns.shape[0]
+    keys, values = own_keys.new_empty((2, past + own, heads, width)).unbind(0)
+    found = k_pool.new_empty((page_table.shape[1], *k_pool.shape[1:]))
+    cached_keys, cached_values = _pairs(keys[:past]), values[:past].view_as(found)
+    found_values = cached_values if v_pool.dtype == values.dtype else found
+    memory = keys[None].transpose(1, 2), values[None].transpose(1, 2)
+    rows = zip(_readable(page_table).unbind(0), own_keys, own_values, strict=True)
+    for pages, row_keys, row_values in rows:
+        torch.index_select(k_pool, 0, pages, out=found)
+        torch.mul(_pairs(found.view(past, heads, width).to(keys.dtype)), turns, out=cached_keys)
+        torch.index_select(v_pool, 0, pages, out=found_values)
+        if found_values is found:
+            cached_values.copy_(found)
+        keys[past:], values[past:] = row_keys, row_values
+        yield memory
 
 
 def _readable(page_table: Tensor) -> Tensor:
@@ -51,16 +82,24 @@ def _readable(page_table: Tensor) -> Tensor:
     return torch.where(page_table < 0, page_table[:, :1].clamp(min=0), page_table)
 
 
-def _with_own(pool: Tensor, pages: Tensor, own: Tensor, dtype: torch.dtype) -> Tensor:
-    rows, slots = pages.shape
-    past = pool.index_select(0, pages.flatten()).view(rows, slots * pool.shape[1], *pool.shape[2:])
-    return torch.cat((past.to(dtype), own.to(dtype)), dim=1)
-
-
-def _mask(page_table: Tensor, tokens: int, own: int, dtype: torch.dtype) -> Tensor:
+def _masks(page_table: Tensor, tokens: int, own: int, dtype: torch.dtype) -> Tensor:
     """[r, 1, 1, K]: 0 where a key counts, -inf in masked slots."""
     rows, slots = page_table.shape
-    mask = torch.zeros((rows, slots * tokens + own), dtype=dtype, device=page_table.device)
+    mask = torch.zeros((rows, slots * tokens + own), dtype=dtype)
     past = mask[:, : slots * tokens].view(rows, slots, tokens)
     past.masked_fill_((page_table < 0).unsqueeze(-1), float("-inf"))
     return mask[:, None, None, :]
+
+
+def _turns(cos: Tensor, sin: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
+    """[n, e // 2] -> complex [n, h, e // 2], written out so that products run over long rows."""
+    turns = torch.complex(cos.to(dtype), sin.to(dtype)).unsqueeze(-2)
+    return turns.expand(-1, heads, -1).contiguous()
+
+
+def _pairs(x: Tensor) -> Tensor:
+    return torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
+
+
+def _real(x: Tensor) -> Tensor:
+    return torch.view_as_real(x).flatten(-2)
