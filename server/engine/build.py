@@ -1,0 +1,35 @@
+"""Makes the engine of an engine process from its launch arguments. Heavy imports happen here."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from onbeat.models.registry import load_model
+from onbeat.server.engine.engine import Engine
+from onbeat.server.engine.launch import EngineLaunch
+from onbeat.server.engine.messages import Event
+from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.slots import SlotWriter, slot_bytes
+
+Slots = TypeVar("Slots", bound=SlotWriter)
+
+
+def build_engine(
+    launch: EngineLaunch, make_slots: Callable[[int], Slots], emit: Callable[[Event], None]
+) -> tuple[Engine, Slots]:
+    """The warm engine and the slots it writes to; `make_slots` is told the size of one."""
+    model = load_model(launch.model, weights=launch.weights)
+    slots = make_slots(slot_bytes(model.spec))
+    return Engine(model, engine_settings(launch), slots, emit), slots
+
+
+def engine_settings(launch: EngineLaunch) -> EngineSettings:
+    """Raises ValueError for values that an engine cannot run with."""
+    return EngineSettings(
+        policy=launch.policy,
+        headroom=launch.headroom,
+        max_rows=launch.max_rows,
+        max_streams=launch.max_streams,
+        pages=launch.pages,
+        compute_threads=launch.compute_threads,
+        decode_threads=launch.decode_threads,
+    )

@@ -1,0 +1,124 @@
+"""Measures the cost tables of both lanes at start, on the real model with rows of noise.
+
+Takes about two seconds. The compute lane is measured while the decode lane works, because that is
+how it will run: on few cores the two share caches and memory. What it is not: the model of cost itself.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from onbeat.models.spec import CausalModel
+from onbeat.samplers.consistency import init_chunk
+from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.executor import Executor
+from onbeat.server.engine.messages import OpenStream
+from onbeat.server.engine.pool import KVPool, Window
+from onbeat.server.engine.streams import Conditions, Ladder, Stream
+
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+COMPUTE_SECONDS = 1.4
+DECODE_SECONDS = 0.4
+MIN_REPEATS, MAX_REPEATS = 3, 40
+
+
+def measure(sizes: list[int], seconds: float, run: Callable[[int], None]) -> CostModel:
+    """Median and tail of `run(size)`, each size for its share of `seconds`."""
+    medians: dict[int, float] = {}
+    tails: list[float] = []
+    for size in sizes:
+        run(size)
+        times = _repeat(lambda size=size: run(size), seconds / len(sizes))  # type: ignore[misc]
+        medians[size] = times[len(times) // 2]
+        tails.append(times[int(0.9 * (len(times) - 1))] / medians[size])
+    return CostModel(medians, margin=sorted(tails)[len(tails) // 2])
+
+
+def _repeat(run: Callable[[], None], seconds: float) -> list[float]:
+    times: list[float] = []
+    while len(times) < MAX_REPEATS and (len(times) < MIN_REPEATS or sum(times) < seconds):
+        started = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - started)
+    return sorted(times)
+
+
+def measure_decode(model: CausalModel, max_rows: int) -> CostModel:
+    """Seconds of one decode of r chunks."""
+    sizes = [s for s in SIZES if s <= max_rows]
+    return measure(sizes, DECODE_SECONDS, _decoding(model, max_rows))
+
+
+def _decoding(model: CausalModel, max_rows: int) -> Callable[[int], None]:
+    states = [model.new_decoder_state() for _ in range(max_rows)]
+    latents = {m.name: torch.randn(max_rows, m.tokens, m.dim) for m in model.spec.modalities}
+
+    def run(rows: int) -> None:
+        with torch.inference_mode():
+            model.decode({n: x[:rows] for n, x in latents.items()}, states[:rows])
+
+    return run
+
+
+def measure_compute(model: CausalModel, pool: KVPool, max_rows: int, beside: int) -> CostModel:
+    """Seconds of one batch of r steps through the executor, with full windows, while another
+    thread decodes `beside` chunks at a time (0: alone)."""
+    sizes = [s for s in SIZES if s <= max_rows]
+    executor = Executor(model, pool)
+    pages = pool.take(min(pool.free, model.spec.window_chunks + 2))
+    streams = [_noise_stream(model, pages, i) for i in range(max_rows)]
+
+    def run(rows: int) -> None:
+        for stream in streams[:rows]:
+            stream.state = init_chunk(model.spec.modalities, 0, 0, stream.order, 2)
+        outcome = executor.run(streams[:rows], [])
+        assert not outcome.failed, outcome.failed[0][1]
+
+    try:
+        with torch.inference_mode(), _busy(_decoding(model, beside), beside):
+            return measure(sizes, COMPUTE_SECONDS, run)
+    finally:
+        pool.give_back(*pages)
+
+
+@contextmanager
+def _busy(run: Callable[[int], None], rows: int) -> Iterator[None]:
+    """Another thread that works half of the time."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        torch.set_num_threads(1)
+        while not stop.is_set():
+            started = time.perf_counter()
+            run(rows)
+            stop.wait(time.perf_counter() - started)
+
+    thread = threading.Thread(target=loop, daemon=True)
+    if rows:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        if rows:
+            thread.join()
+
+
+def _noise_stream(model: CausalModel, pages: list[int], order: int) -> Stream:
+    window = Window(pages[1:])
+    for _ in pages:
+        window.advance()
+    prompt = model.encode_prompt("")
+    return Stream(
+        opened=OpenStream(stream_id=f"noise {order}", kind="live", prompt="", seed=0),
+        order=order,
+        wanted_at=0.0,
+        now=Conditions(prompt="", encoded=prompt, seed=0, steps=None, revision=0),
+        sink=pages[0],
+        window=window,
+        decoder=None,
+        ladder=Ladder(recover_chunks=1, deepest=0),
+    )

@@ -1,0 +1,75 @@
+"""What a forward of r rows costs: a table measured at start, corrected by what is seen later.
+
+Pure numbers, no tensors and no clock: `calibrate` in calibrate.py measures, the engine reports each
+step by `observe`. Planning uses `predict` (99th percentile), ordering and admission the median.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping
+
+LOCAL_RATE = 0.1
+GLOBAL_RATE = 0.02
+MIN_MARGIN, MAX_MARGIN = 1.05, 2.0
+RECENT = 256
+REFRESH = 16
+
+
+class CostModel:
+    """Seconds of one forward by its number of rows, for one lane."""
+
+    def __init__(self, seconds: Mapping[int, float], margin: float = 1.3) -> None:
+        """`seconds`: median by rows, at least one entry, all above 0; `margin`: p99 / p50."""
+        assert seconds and all(r >= 1 and t > 0 for r, t in seconds.items()), dict(seconds)
+        self._rows = sorted(seconds)
+        self._seconds = [seconds[r] for r in self._rows]
+        self._ratios: deque[float] = deque(maxlen=RECENT)
+        self._seen = 0
+        self.margin = min(max(margin, MIN_MARGIN), MAX_MARGIN)
+
+    def median(self, rows: int) -> float:
+        """Expected seconds of a forward; linear between measured sizes and beyond the last."""
+        sizes, times = self._rows, self._seconds
+        if len(sizes) == 1:
+            return times[0] * rows / sizes[0]
+        if rows <= sizes[0]:
+            return times[0]
+        high = min(bisect_left(sizes, rows), len(sizes) - 1)
+        low = high - 1
+        share = (rows - sizes[low]) / (sizes[high] - sizes[low])
+        return max(times[low] + share * (times[high] - times[low]), 1e-9)
+
+    def predict(self, rows: int) -> float:
+        """Seconds that 99 of 100 forwards of `rows` rows stay below."""
+        return self.median(rows) * self.margin
+
+    def row_seconds(self, rows: int) -> float:
+        """Best median seconds per row of any batch of at most `rows` rows."""
+        sizes = [r for r in self._rows if r <= rows] or [1]
+        return min(self.median(r) / r for r in {*sizes, max(rows, 1)})
+
+    def table(self) -> dict[int, float]:
+        """Median seconds by measured rows."""
+        return dict(zip(self._rows, self._seconds, strict=True))
+
+    def observe(self, rows: int, seconds: float) -> None:
+        """Learns from one forward: sizes near `rows` at once, all others slowly."""
+        ratio = seconds / self.median(rows)
+        self._ratios.append(ratio)
+        clipped = min(max(ratio, 0.5), 2.0) - 1.0
+        near = bisect_left(self._rows, rows)
+        for i in range(len(self._seconds)):
+            rate = LOCAL_RATE if i in (near, near - 1) else GLOBAL_RATE
+            self._seconds[i] *= 1.0 + rate * clipped
+        self._seen += 1
+        if self._seen % REFRESH == 0:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """The margin follows the recent 99th percentile; bigger batches never cost less."""
+        ordered = sorted(self._ratios)
+        middle = ordered[len(ordered) // 2]
+        tail = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] / middle
+        self.margin = min(max(tail, MIN_MARGIN), MAX_MARGIN)
+        for i in range(1, len(self._seconds)):
+            self._seconds[i] = max(self._seconds[i], self._seconds[i - 1])

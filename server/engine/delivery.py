@@ -1,0 +1,173 @@
+"""From a finished chunk to its slot: waiting for a slot, the decode lane, the stream's clock.
+
+Owns no stream. What it is not: the decoding (decode.py) or the ring (slots.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onbeat.models.spec import ModelSpec
+from onbeat.server.engine.decode import Decoded, DecodeJob, DecodeLane
+from onbeat.server.engine.messages import ChunkDropped, ChunkReady, Event, StageTimes
+from onbeat.server.engine.slots import SlotWriter, latent_bytes
+from onbeat.server.engine.streams import ChunkTimes, Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A chunk whose latents are final."""
+
+    stream: Stream
+    chunk: int
+    revision: int
+    steps: int
+    last: bool
+    times: ChunkTimes
+    finished_at: float
+
+
+class Delivery:
+    """Chunks between their last step and their slot. The tick thread owns it."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        lane: DecodeLane,
+        slots: SlotWriter,
+        emit: Callable[[Event], None],
+        playout_buffer: float,
+    ) -> None:
+        self._spec, self._lane, self._slots, self._emit = spec, lane, slots, emit
+        self._buffer = playout_buffer
+        self._waiting: list[tuple[Finished, DecodeJob]] = []
+        self._decoding: dict[int, Finished] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Chunks that have no slot yet."""
+        return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting and not self._decoding
+
+    def offer(self, finished: Finished, latents: DecodeJob) -> None:
+        """Takes a finished chunk; `latents` is its decode job, still without a slot."""
+        finished.stream.in_decode += 1
+        self._waiting.append((finished, latents))
+
+    def flush(self, now: float, open_streams: dict[str, Stream]) -> None:
+        """Gives waiting chunks their slots; drops those that came too late to be played."""
+        waiting, self._waiting = self._waiting, []
+        for finished, job in waiting:
+            stream = finished.stream
+            if open_streams.get(stream.id) is not stream:
+                continue
+            due = stream.playout_at(finished.chunk, self._spec) if stream.is_live else None
+            if due is not None and now > due:
+                self._drop(finished, due)
+            elif not self._submit(finished, job):
+                self._waiting.append((finished, job))
+
+    def _submit(self, finished: Finished, job: DecodeJob) -> bool:
+        place = self._slots.acquire()
+        if place is None:
+            return False
+        slot, data = place
+        self._decoding[slot] = finished
+        self._lane.submit(
+            DecodeJob(
+                stream=job.stream,
+                chunk=job.chunk,
+                latents=job.latents,
+                state=job.state,
+                slot=slot,
+                data=data,
+                deadline=job.deadline,
+                queued_at=job.queued_at,
+            )
+        )
+        return True
+
+    def _drop(self, finished: Finished, due: float) -> None:
+        stream = finished.stream
+        stream.in_decode -= 1
+        stream.counters.dropped += 1
+        self._emit(
+            ChunkDropped(stream_id=stream.id, chunk=finished.chunk, cause="decode", playout_at=due)
+        )
+
+    def collect(self, open_streams: dict[str, Stream]) -> list[tuple[Stream, str]]:
+        """Publishes what the decode lane has done. Returns streams that failed, with the reason."""
+        failed: list[tuple[Stream, str]] = []
+        for result in self._lane.poll():
+            if result.job.data is None:
+                continue
+            finished = self._decoding.pop(result.job.slot)
+            stream = finished.stream
+            stream.in_decode -= 1
+            gone = open_streams.get(stream.id) is not stream
+            if gone or result.error is not None:
+                self._slots.release(result.job.slot)
+            if not gone and result.error is not None:
+                failed.append((stream, result.error))
+            elif not gone:
+                self._publish(finished, result)
+        return failed
+
+    def _publish(self, finished: Finished, result: Decoded) -> None:
+        stream, spec, counters = finished.stream, self._spec, finished.stream.counters
+        if stream.is_live and stream.anchor is None:
+            stream.anchor = result.ready_at + self._buffer
+            stream.anchor_chunk = finished.chunk
+        due = stream.playout_at(finished.chunk, spec) if stream.is_live else 0.0
+        assert due is not None
+        on_time = not stream.is_live or result.ready_at <= due
+        counters.made += 1
+        counters.on_time += on_time
+        counters.late += not on_time
+        self._emit(
+            ChunkReady(
+                stream_id=stream.id,
+                chunk=finished.chunk,
+                revision=finished.revision,
+                slot=result.job.slot,
+                frames=spec.chunk_frames,
+                frame_bytes=spec.height * 3 // 2 * spec.width,
+                samples=spec.chunk_samples,
+                latent_bytes=latent_bytes(spec),
+                steps=finished.steps,
+                playout_at=due,
+                ready_at=result.ready_at,
+                on_time=on_time,
+                stages=_stages(finished, result),
+                last=finished.last,
+            )
+        )
+
+    def close(self) -> None:
+        """Stops the lane and gives back every slot that no reader will see."""
+        self._lane.close()
+        for job in self._lane.abandoned():
+            if job.data is not None:
+                self._slots.release(job.slot)
+                self._decoding.pop(job.slot)
+        for result in self._lane.poll():
+            if result.job.data is not None:
+                self._slots.release(result.job.slot)
+                self._decoding.pop(result.job.slot)
+        self._waiting.clear()
+
+
+def _stages(finished: Finished, result: Decoded) -> StageTimes:
+    """`queue` is all waiting: before the first step, between steps, and before the decoder."""
+    times = finished.times
+    total = result.ready_at - times.released
+    worked = times.denoise + result.decode + result.convert
+    return StageTimes(
+        released_at=times.released,
+        queue=max(0.0, total - worked),
+        denoise=times.denoise,
+        decode=result.decode,
+        convert=result.convert,
+    )

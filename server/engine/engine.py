@@ -1,0 +1,378 @@
+"""The engine: one loop that schedules, reserves, copies in, runs, copies out and publishes.
+
+Commands come in by `submit` from any thread; events leave through `emit` on the engine's thread.
+Everything a tick decides is decided by a policy without tensors (policies/); everything a tick runs
+is run by the executor; decoding goes on beside it in the decode lane.
+"""
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import torch
+
+from onbeat.models.spec import CausalModel
+from onbeat.samplers.consistency import end_chunk
+from onbeat.server.engine.admission import Admission
+from onbeat.server.engine.calibrate import measure_compute, measure_decode
+from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.decode import DecodeJob, DecodeLane
+from onbeat.server.engine.delivery import Delivery, Finished
+from onbeat.server.engine.executor import Executor
+from onbeat.server.engine.messages import (
+    ChunkDropped,
+    CloseStream,
+    Command,
+    ControlStream,
+    EngineStats,
+    Event,
+    OpenStream,
+    ReleaseSlot,
+    Shutdown,
+)
+from onbeat.server.engine.policies import make_policy
+from onbeat.server.engine.pool import KVPool, pages_per_stream
+from onbeat.server.engine.report import ready_event, stats_event
+from onbeat.server.engine.roster import Roster
+from onbeat.server.engine.scheduler import Candidate, Plan
+from onbeat.server.engine.settings import Clock, EngineSettings, MonotonicClock
+from onbeat.server.engine.slots import SlotWriter
+from onbeat.server.engine.stats import Interval
+from onbeat.server.engine.streams import ChunkTimes, Stream, candidate
+
+LONGEST_SLEEP = 0.1
+SLOT_POLL = 0.005
+SWITCH_SECONDS = 0.0005
+"""The two lanes hand the interpreter to each other at least this often."""
+
+
+class Engine:
+    """`compute`, `decode`: cost tables; measured on the model at start if not given."""
+
+    def __init__(
+        self,
+        model: CausalModel,
+        settings: EngineSettings,
+        slots: SlotWriter,
+        emit: Callable[[Event], None],
+        clock: Clock | None = None,
+        *,
+        compute: CostModel | None = None,
+        decode: CostModel | None = None,
+    ) -> None:
+        torch.set_num_threads(settings.compute_threads)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self.settings, self.spec = settings, model.spec
+        self._emit = emit
+        self._slots = slots
+        self._clock = clock or MonotonicClock()
+        streams = settings.max_streams + settings.max_jobs
+        self.pool = KVPool(self.spec, settings.pages or streams * pages_per_stream(self.spec))
+        self.decode_cost = decode or measure_decode(model, settings.max_decode_rows)
+        self.cost = compute or measure_compute(
+            model, self.pool, settings.max_rows, beside=1 if settings.decode_lane else 0
+        )
+        self.admission = Admission(
+            compute=self.cost,
+            decode=self.decode_cost,
+            headroom=settings.headroom,
+            max_rows=settings.max_rows,
+            max_decode_rows=settings.max_decode_rows,
+            window_seconds=2 * self.spec.chunk_seconds - settings.delivery_seconds,
+        )
+        self.roster = Roster(model, settings, self.pool, self.admission, emit)
+        self._executor = Executor(model, self.pool)
+        self._policy = make_policy(settings)
+        self._awake = threading.Condition()
+        self._commands: deque[Command] = deque()
+        self._woken = False
+        self._lane = DecodeLane(
+            model,
+            clock=self._clock,
+            cost=self.decode_cost,
+            max_rows=settings.max_decode_rows,
+            threads=settings.decode_threads,
+            threaded=settings.decode_lane,
+            wake=self.wake,
+        )
+        buffer = settings.playout_buffer_chunks * self.spec.chunk_seconds
+        self.delivery = Delivery(self.spec, self._lane, slots, emit, buffer)
+        self.interval = Interval(since=self._clock.now())
+        self.wake_at = 0.0
+        self.stopped = False
+
+    # ---- from any thread -----------------------------------------------------------------------
+
+    def submit(self, command: Command) -> None:
+        """Queues a command for the next tick."""
+        with self._awake:
+            self._commands.append(command)
+            self._woken = True
+            self._awake.notify()
+
+    def wake(self) -> None:
+        """Lets a sleeping loop look again."""
+        with self._awake:
+            self._woken = True
+            self._awake.notify()
+
+    # ---- the loop ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Ticks until a Shutdown, then returns every page and slot that it still holds."""
+        torch.set_num_threads(self.settings.compute_threads)
+        self._emit(ready_event(self.spec, self.admission, self.cost, self._slots, self.pool))
+        try:
+            while not self.stopped:
+                if not self.tick():
+                    self._sleep()
+        finally:
+            self.close()
+
+    def tick(self) -> bool:
+        """One iteration. True if any row ran; otherwise nothing is due before `wake_at`."""
+        with torch.inference_mode():
+            now = self._clock.now()
+            self._take_commands(now)
+            self._collect(now)
+            plan = self._schedule(now)
+            steps, commits, prefills = self._reserve(plan, now)
+            self._run(steps, commits, prefills)
+            self._publish()
+            return bool(plan.rows or plan.finish or plan.drops)
+
+    def close(self) -> None:
+        """Ends every stream and stops the decode lane. Idempotent."""
+        self.stopped = True
+        for stream in list(self.roster.streams.values()):
+            self.roster.end(stream, "closed")
+        self.delivery.close()
+
+    def _sleep(self) -> None:
+        seconds = min(self.wake_at - self._clock.now(), LONGEST_SLEEP)
+        if self.delivery.waiting:
+            seconds = min(seconds, SLOT_POLL)
+        with self._awake:
+            if not self._woken and seconds > 0.0:
+                self._awake.wait(seconds)
+            self._woken = False
+
+    # ---- commands and results ------------------------------------------------------------------
+
+    def _take_commands(self, now: float) -> None:
+        with self._awake:
+            commands = list(self._commands)
+            self._commands.clear()
+            self._woken = False
+        for command in commands:
+            self._obey(command, now)
+
+    def _obey(self, command: Command, now: float) -> None:
+        match command:
+            case OpenStream():
+                stream = self.roster.open(command, now)
+                if stream is not None and stream.uncommitted:
+                    self._warm_decoder(stream, now)
+            case ControlStream():
+                self.roster.control(command, now)
+            case CloseStream():
+                if command.stream_id in self.roster.streams:
+                    self.roster.end(self.roster.streams[command.stream_id], "closed")
+            case ReleaseSlot():
+                self._slots.release(command.slot)
+            case Shutdown():
+                self.stopped = True
+
+    def _warm_decoder(self, stream: Stream, now: float) -> None:
+        """A restored stream's decoder hears its last chunk again, so that the next one fits on."""
+        self._lane.submit(
+            self._decode_job(stream, stream.chunk - 1, stream.uncommitted[-1].latents, now)
+        )
+
+    def _collect(self, now: float) -> None:
+        """Results of the decode lane, slots for chunks that wait for one, streams that are over."""
+        for stream, error in self.delivery.collect(self.roster.streams):
+            if self.roster.streams.get(stream.id) is stream:
+                self.roster.end(stream, "failed", error)
+        self.delivery.flush(now, self.roster.streams)
+        for stream in list(self.roster.streams.values()):
+            if stream.complete and stream.in_decode == 0:
+                self.roster.end(stream, "finished")
+
+    # ---- schedule and reserve ------------------------------------------------------------------
+
+    def _schedule(self, now: float) -> Plan:
+        candidates = [self._candidate(s) for s in self._with_work(now)]
+        plan = self._policy.plan(now, candidates, self.cost)
+        self.wake_at = plan.wake_at
+        self.interval.plans.append(self._clock.now() - now)
+        for stream_id in plan.drops:
+            self._drop(self.roster.streams[stream_id])
+        for stream_id in plan.finish:
+            stream = self.roster.streams[stream_id]
+            assert stream.state is not None, stream_id
+            stream.state = end_chunk(stream.state)
+            self._finish(stream, early=True)
+        return plan
+
+    def _with_work(self, now: float) -> list[Stream]:
+        """Streams that could give a row now or later, with due controls applied."""
+        chosen = []
+        for stream in self.roster.streams.values():
+            self._mind_clock(stream, now)
+            between = stream.state is None
+            if stream.complete or (stream.paused and between):
+                continue
+            if between and not stream.uncommitted and self._must_wait(stream):
+                continue
+            if stream.pending is not None and between and not stream.uncommitted:
+                if stream.release_at(self.spec) <= now:
+                    self.roster.apply_pending(stream)
+            chosen.append(stream)
+        return chosen
+
+    def _must_wait(self, stream: Stream) -> bool:
+        """For its first chunk to be ready, which starts its clock; jobs: for the decode lane."""
+        if stream.is_live:
+            return stream.anchor is None and stream.in_decode > 0
+        return stream.in_decode >= self.settings.job_ahead_chunks
+
+    def _mind_clock(self, stream: Stream, now: float) -> None:
+        """A stream that is too far behind gets a new clock instead of a burst of drops."""
+        due = stream.playout_at(stream.chunk, self.spec)
+        behind = self.settings.max_behind_chunks * self.spec.chunk_seconds
+        if due is not None and not stream.paused and now > due + behind:
+            stream.anchor, stream.wanted_at = None, now
+            stream.counters.reanchored += 1
+
+    def _candidate(self, stream: Stream) -> Candidate:
+        backlog = self._lane.backlog * self.decode_cost.row_seconds(self.settings.max_decode_rows)
+        after = self.decode_cost.predict(self.settings.max_decode_rows) + backlog
+        return candidate(
+            stream,
+            self.spec,
+            filled=self.pool.is_filled(stream.sink),
+            compute_by=after + self.settings.delivery_seconds,
+            startup=self.settings.startup_seconds,
+        )
+
+    def _reserve(self, plan: Plan, now: float) -> tuple[list[Stream], list[Stream], list[Stream]]:
+        """The planned rows by kind of work; chunks that begin get their noise."""
+        rows = [self.roster.streams[stream_id] for stream_id in plan.rows]
+        work = {s.id: s.work(self.pool.is_filled(s.sink)) for s in rows}
+        steps = [s for s in rows if work[s.id] == "step"]
+        new = [s for s in steps if s.state is None]
+        for stream in new:
+            release = stream.release_at(self.spec) if stream.is_live else now
+            stream.times = ChunkTimes(released=min(release, now), started=now)
+        if new:
+            self._executor.start_chunks(new, [s.planned_steps(self.spec) for s in new])
+        commits = [s for s in rows if work[s.id] == "commit"]
+        return steps, commits, [s for s in rows if work[s.id] == "prefill"]
+
+    # ---- run and copy out ----------------------------------------------------------------------
+
+    def _run(
+        self, steps: Sequence[Stream], commits: Sequence[Stream], prefills: Sequence[Stream]
+    ) -> None:
+        failed = self._executor.prefill(prefills) if prefills else []
+        if steps or commits:
+            started = self._clock.now()
+            outcome = self._executor.run(steps, commits)
+            seconds = self._clock.now() - started
+            failed += outcome.failed
+            self._observe(len(steps) + len(commits), seconds)
+            for stream in outcome.stepped:
+                stream.times.denoise += seconds
+                if stream.state is not None and stream.state.done:
+                    self._finish(stream, early=False)
+        for stream, error in failed:
+            self.roster.end(stream, "failed", error)
+
+    def _observe(self, rows: int, seconds: float) -> None:
+        self.cost.observe(rows, max(seconds, 1e-6))
+        self.interval.rows.append(rows)
+        self.interval.steps.append(seconds)
+
+    def _finish(self, stream: Stream, *, early: bool) -> None:
+        """The chunk's latents are final: hand it to the decode lane, keep it for its commit."""
+        state = stream.state
+        assert state is not None and state.done, f"{stream.id}: chunk {stream.chunk}"
+        (stream.ladder.pressed if early else stream.ladder.eased)()
+        now = self._clock.now()
+        total = stream.opened.total_chunks
+        finished = Finished(
+            stream=stream,
+            chunk=stream.chunk,
+            revision=stream.now.revision,
+            steps=state.step,
+            last=total is not None and stream.chunk == total - 1,
+            times=stream.times,
+            finished_at=now,
+        )
+        self.delivery.offer(finished, self._decode_job(stream, stream.chunk, state.latents, now))
+        stream.counters.steps = state.step
+        stream.uncommitted.append(state)
+        stream.fresh = False
+        self._next_chunk(stream)
+
+    def _decode_job(
+        self, stream: Stream, chunk: int, latents: dict[str, torch.Tensor], now: float
+    ) -> DecodeJob:
+        due = stream.playout_at(chunk, self.spec) if stream.is_live else float("inf")
+        return DecodeJob(
+            stream=stream.id,
+            chunk=chunk,
+            latents=latents,
+            state=stream.decoder,
+            slot=-1,
+            data=None,
+            deadline=stream.wanted_at if due is None else due,
+            queued_at=now,
+        )
+
+    def _drop(self, stream: Stream) -> None:
+        """The chunk cannot be on time: its place in time is skipped, the next one takes its own."""
+        due = stream.playout_at(stream.chunk, self.spec)
+        assert due is not None, f"{stream.id}: a chunk without a clock cannot be late"
+        cause = "queue" if stream.state is None else "compute"
+        self._emit(
+            ChunkDropped(stream_id=stream.id, chunk=stream.chunk, cause=cause, playout_at=due)
+        )
+        stream.counters.dropped += 1
+        stream.ladder.pressed()
+        self._next_chunk(stream)
+
+    def _next_chunk(self, stream: Stream) -> None:
+        stream.state = None
+        stream.chunk += 1
+
+    # ---- publish -------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        now = self._clock.now()
+        self.delivery.flush(now, self.roster.streams)
+        if now - self.interval.since >= self.settings.stats_seconds:
+            self._emit(self._stats(now))
+            self.interval = Interval(since=now)
+
+    def _stats(self, now: float) -> EngineStats:
+        return stats_event(
+            now,
+            interval=self.interval,
+            candidates=[self._candidate(s) for s in self.roster.streams.values()],
+            roster=self.roster,
+            pool=self.pool,
+            slots=self._slots,
+            decode_seconds=self._lane.take_seconds(),
+            utilisation=self.admission.utilisation(self.roster.live_demands()),
+            row_seconds=self.cost.predict(1),
+        )
+
+    def check_integrity(self) -> None:
+        """Asserts, when idle, that pages and slots are where they belong."""
+        self.pool.check_integrity()
+        held = len(self.roster.streams) * (self.spec.window_chunks + 1)
+        sinks = len({s.sink for s in self.roster.streams.values()})
+        assert self.pool.used == held + sinks, f"{self.pool.used} pages used, {held}+{sinks} held"

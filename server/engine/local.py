@@ -1,0 +1,108 @@
+"""The engine as a thread of this process: for tests, benchmarks and one-off generation.
+
+Same calls and events as the engine process, with slots in plain memory.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+
+from onbeat.models.spec import CausalModel
+from onbeat.server.engine.client import ChunkPayload
+from onbeat.server.engine.engine import Engine
+from onbeat.server.engine.messages import (
+    ChunkReady,
+    Command,
+    EngineDown,
+    Event,
+    ReleaseSlot,
+    Shutdown,
+)
+from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.slots import MemorySlots, read_slot, slot_bytes
+
+DEFAULT_SLOTS = 64
+
+
+class LocalEngine:
+    """An `EngineClient` on a thread. `model` is a model, or a function that loads one."""
+
+    def __init__(
+        self,
+        model: CausalModel | Callable[[], CausalModel],
+        settings: EngineSettings | None = None,
+        *,
+        slots: int = DEFAULT_SLOTS,
+    ) -> None:
+        self._model = model
+        self._settings = settings or EngineSettings()
+        self._slot_count = slots
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._early: list[Command] = []
+        self._lock = threading.Lock()
+        self._slots: MemorySlots | None = None
+        self._engine: Engine | None = None
+        self._width = 0
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine itself, once it is warm; for tests that look inside."""
+        return self._engine
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def send(self, command: Command) -> None:
+        with self._lock:
+            if self._engine is None:
+                self._early.append(command)
+                return
+        self._engine.submit(command)
+
+    def receive(self, timeout: float) -> Event | None:
+        try:
+            return self._events.get(timeout=max(timeout, 0.0))
+        except queue.Empty:
+            return None
+
+    def take(self, event: ChunkReady) -> ChunkPayload:
+        assert self._slots is not None, "no chunk before the engine is ready"
+        frames, audio, _ = read_slot(self._slots.read(event.slot), event, self._width)
+        self.send(ReleaseSlot(slot=event.slot))
+        return ChunkPayload(frames=frames, audio=audio)
+
+    def latents(self, event: ChunkReady) -> bytes:
+        """The chunk's final latents; call before `take`."""
+        assert self._slots is not None, "no chunk before the engine is ready"
+        return read_slot(self._slots.read(event.slot), event, self._width)[2]
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._thread.ident is not None:
+            self.send(Shutdown())
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._build().run()
+        except Exception as error:  # the thread's last words; the reader decides what to do
+            self._events.put(
+                EngineDown(reason=f"{type(error).__name__}: {error}", restarting=False)
+            )
+            raise
+
+    def _build(self) -> Engine:
+        model = self._model() if not hasattr(self._model, "denoise") else self._model
+        assert hasattr(model, "spec"), type(model)
+        self._width = model.spec.width
+        self._slots = MemorySlots(slots=self._slot_count, slot_bytes=slot_bytes(model.spec))
+        engine = Engine(model, self._settings, self._slots, self._events.put)
+        with self._lock:
+            for command in self._early:
+                engine.submit(command)
+            self._engine = engine
+        return engine

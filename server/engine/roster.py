@@ -1,0 +1,244 @@
+"""The open streams and what they hold: opening, control, prompt swaps, closing.
+
+Owns the KV pool's books and asks admission. What it is not: the order of work, or its running.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from onbeat.models.spec import CausalModel
+from onbeat.samplers.state import ChunkState
+from onbeat.server.engine.admission import Admission, Demand
+from onbeat.server.engine.messages import (
+    ControlApplied,
+    ControlStream,
+    Event,
+    OpenStream,
+    StreamEnded,
+    StreamOpened,
+    StreamRefused,
+)
+from onbeat.server.engine.pool import KVPool, Window, pages_per_stream
+from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.slots import latent_bytes
+from onbeat.server.engine.snapshot import unpack_snapshot
+from onbeat.server.engine.streams import Conditions, Ladder, Stream
+from onbeat.server.vocabulary import EndReason
+
+log = logging.getLogger(__name__)
+MAX_SEED = (1 << 63) - 1
+
+
+class Roster:
+    """Streams by id, in order of arrival. The tick thread owns it."""
+
+    def __init__(
+        self,
+        model: CausalModel,
+        settings: EngineSettings,
+        pool: KVPool,
+        admission: Admission,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._model, self._spec, self._settings = model, model.spec, settings
+        self._pool, self._admission, self._emit = pool, admission, emit
+        self._opened = 0
+        self.streams: dict[str, Stream] = {}
+
+    def demand(self, steps: int | None) -> Demand:
+        """Of a live stream: its commit and its steps per chunk."""
+        return Demand(rows=1 + (steps or self._spec.default_steps), period=self._spec.chunk_seconds)
+
+    def live_demands(self) -> list[Demand]:
+        return [self.demand(s.now.steps) for s in self.streams.values() if s.is_live]
+
+    # ---- opening -------------------------------------------------------------------------------
+
+    def open(self, command: OpenStream, now: float) -> Stream | None:
+        """Adds a stream, or refuses it with a reason; says which."""
+        refusal = self._invalid(command) or self._full(command)
+        if refusal is None:
+            try:
+                stream = self._make(command, now)
+            except ValueError as error:
+                refusal = StreamRefused(
+                    stream_id=command.stream_id, code="invalid", reason=str(error)
+                )
+        if refusal is not None:
+            self._emit(refusal)
+            return None
+        self.streams[stream.id] = stream
+        recognised = list(stream.now.encoded.recognised)
+        self._emit(StreamOpened(stream_id=stream.id, recognised=recognised))
+        return stream
+
+    def _invalid(self, command: OpenStream) -> StreamRefused | None:
+        reason = self._wrong_numbers(command.seed, command.steps)
+        if command.stream_id in self.streams:
+            reason = f"stream_id: {command.stream_id!r} is already open"
+        if command.total_chunks is not None and command.total_chunks < 1:
+            reason = f"total_chunks: {command.total_chunks}; allowed: 1 or more"
+        if command.ahead_chunks < 1:
+            reason = f"ahead_chunks: {command.ahead_chunks}; allowed: 1 or more"
+        if reason is None:
+            return None
+        return StreamRefused(stream_id=command.stream_id, code="invalid", reason=reason)
+
+    def _wrong_numbers(self, seed: int | None, steps: int | None) -> str | None:
+        if seed is not None and not 0 <= seed <= MAX_SEED:
+            return f"seed: {seed}; allowed: 0 to 2^63 - 1"
+        if steps is not None and not 1 <= steps <= self._spec.max_steps:
+            return f"steps: {steps}; allowed: 1 to {self._spec.max_steps}"
+        return None
+
+    def _full(self, command: OpenStream) -> StreamRefused | None:
+        """Pages are reserved whole, so that sharing a prompt never promises a page twice."""
+        live = self.live_demands()
+        mine = len(live) if command.kind == "live" else len(self.streams) - len(live)
+        most = self._settings.max_streams if command.kind == "live" else self._settings.max_jobs
+        pages = pages_per_stream(self._spec)
+        free = self._pool.total - pages * len(self.streams)
+        reason, retry_after = None, 5.0
+        if mine >= most:
+            reason = f"{mine} {command.kind} streams are open, at most {most} are allowed"
+        elif pages > free:
+            reason = f"it needs {pages} pages of key-value memory, {free} are free"
+        elif command.kind == "live" and self._settings.admission:
+            demand = self.demand(command.steps)
+            refusal = self._admission.refuse(live, demand, pages=pages, free=free)
+            if refusal is not None:
+                reason, retry_after = refusal.reason, refusal.retry_after
+        if reason is None:
+            return None
+        return StreamRefused(
+            stream_id=command.stream_id, code="capacity", reason=reason, retry_after=retry_after
+        )
+
+    def _make(self, command: OpenStream, now: float) -> Stream:
+        """Raises ValueError for a prompt or a snapshot that cannot be read; takes no page then."""
+        conditions = Conditions(
+            prompt=command.prompt,
+            encoded=self._model.encode_prompt(command.prompt),
+            seed=command.seed,
+            steps=command.steps,
+            revision=command.revision,
+        )
+        next_chunk, history = self._history(command)
+        decoder = self._model.new_decoder_state()
+        self._opened += 1
+        return Stream(
+            opened=command,
+            order=self._opened,
+            wanted_at=now,
+            now=conditions,
+            sink=self._pool.take_sink(command.prompt),
+            window=Window(self._pool.take(self._spec.window_chunks + 1)),
+            decoder=decoder,
+            ladder=Ladder(
+                recover_chunks=self._settings.recover_chunks, deepest=self._spec.max_steps - 1
+            ),
+            chunk=next_chunk,
+            uncommitted=history,
+            fresh=not history,
+            paused=command.paused,
+        )
+
+    def _history(self, command: OpenStream) -> tuple[int, deque[ChunkState]]:
+        """The chunks of a snapshot, to be committed again before the next one begins."""
+        if command.snapshot is None:
+            return 0, deque()
+        snapshot = unpack_snapshot(
+            command.snapshot,
+            chunk_bytes=latent_bytes(self._spec),
+            window_chunks=self._spec.window_chunks,
+        )
+        first = max(0, snapshot.next_chunk - len(snapshot.latents))
+        states = (
+            self._finished(command.seed, first + i, data) for i, data in enumerate(snapshot.latents)
+        )
+        return snapshot.next_chunk, deque(states)
+
+    def _finished(self, seed: int, chunk: int, data: bytes) -> ChunkState:
+        flat, latents, at = np.frombuffer(data, np.float32), {}, 0
+        for m in self._spec.modalities:
+            values = flat[at : at + m.tokens * m.dim].reshape(m.tokens, m.dim)
+            latents[m.name] = torch.from_numpy(values.copy())
+            at += m.tokens * m.dim
+        shifts = {m.name: m.shift for m in self._spec.modalities}
+        return ChunkState(
+            seed=seed,
+            stream=0,
+            chunk=chunk,
+            step=1,
+            steps=1,
+            shifts=shifts,
+            latents=latents,
+            x0=latents,
+        )
+
+    # ---- control -------------------------------------------------------------------------------
+
+    def control(self, command: ControlStream, now: float) -> None:
+        """Takes effect at the stream's next unstarted chunk; pausing takes effect at once."""
+        stream = self.streams.get(command.stream_id)
+        if stream is None:
+            return
+        wrong = self._wrong_numbers(command.seed, command.steps)
+        if wrong is not None:
+            log.warning("control of %s ignored: %s", command.stream_id, wrong)
+            return
+        stream.pending = self._changed(stream.pending or stream.now, command)
+        if command.paused is not None and command.paused != stream.paused:
+            stream.paused = command.paused
+            stream.anchor, stream.wanted_at = (stream.anchor if command.paused else None), now
+        self._announce(stream, now)
+
+    def _changed(self, before: Conditions, command: ControlStream) -> Conditions:
+        prompt = before.prompt if command.prompt is None else command.prompt
+        same = prompt == before.prompt
+        return replace(
+            before,
+            prompt=prompt,
+            encoded=before.encoded if same else self._model.encode_prompt(prompt),
+            seed=before.seed if command.seed is None else command.seed,
+            steps=before.steps if command.steps is None else command.steps,
+            revision=command.revision,
+        )
+
+    def _announce(self, stream: Stream, now: float) -> None:
+        assert stream.pending is not None
+        chunk = stream.chunk + (stream.state is not None)
+        due = stream.playout_at(chunk, self._spec)
+        self._emit(
+            ControlApplied(
+                stream_id=stream.id,
+                revision=stream.pending.revision,
+                chunk=chunk,
+                playout_at=now + self._settings.startup_seconds if due is None else due,
+                recognised=list(stream.pending.encoded.recognised),
+            )
+        )
+
+    def apply_pending(self, stream: Stream) -> None:
+        """Between two chunks: the next one gets the new prompt (and its page), seed and steps."""
+        assert stream.pending is not None and stream.state is None and not stream.uncommitted
+        if stream.pending.prompt != stream.now.prompt:
+            self._pool.give_back(stream.sink)
+            stream.sink = self._pool.take_sink(stream.pending.prompt)
+            stream.fresh = True
+        stream.now, stream.pending = stream.pending, None
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def end(self, stream: Stream, reason: EndReason, error: str | None = None) -> None:
+        """Removes a stream and gives back its pages."""
+        del self.streams[stream.id]
+        self._pool.give_back(stream.sink, *stream.window.pages)
+        if error is not None:
+            log.error("stream %s failed: %s", stream.id, error)
+        self._emit(StreamEnded(stream_id=stream.id, reason=reason, error=error))

@@ -1,0 +1,70 @@
+"""The engine's settings and its clock: plain values, resolved before the engine starts.
+
+What it is not: the user's settings (server/config.py), which are turned into these once.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+POLICIES = ("edf-s", "fcfs-chunk", "static")
+
+
+class Clock(Protocol):
+    """Where the engine reads the time; tests inject one that they move themselves."""
+
+    def now(self) -> float:
+        """Seconds on a monotonic clock."""
+
+
+class MonotonicClock:
+    """The system-wide monotonic clock, the same in every process of this machine."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What an engine may use and how it decides. Raises ValueError naming field and value."""
+
+    policy: str = "edf-s"
+    admission: bool = True
+    anytime: bool = True
+    """edf-s: whether a chunk may stop before its planned steps."""
+    headroom: float = 0.75
+    """The share of each lane that admission may promise to live streams."""
+    max_rows: int = 16
+    max_streams: int = 64
+    max_jobs: int = 8
+    pages: int = 0
+    """KV pages; 0 sizes the pool for `max_streams` and `max_jobs`."""
+    compute_threads: int = 1
+    decode_threads: int = 1
+    max_decode_rows: int = 4
+    decode_lane: bool = True
+    """False decodes inside the tick, for tests on a clock that is not the system's."""
+    playout_buffer_chunks: float = 1.5
+    """Between a stream's first chunk being ready and it being due."""
+    delivery_seconds: float = 0.03
+    """Kept free between a decoded chunk and its playout: hand-over, encoding, sending."""
+    startup_seconds: float = 0.5
+    """How urgent a stream's first chunk is; it has no playout time yet and is never dropped."""
+    max_behind_chunks: int = 5
+    """A stream further behind its clock than this starts a new clock instead of catching up."""
+    recover_chunks: int = 5
+    """Chunks without pressure before a degraded stream gets a step back."""
+    job_ahead_chunks: int = 2
+    """Chunks of a job that may wait to be decoded."""
+    stats_seconds: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise ValueError(f"policy: {self.policy!r}; allowed: {', '.join(POLICIES)}")
+        if not 0.0 < self.headroom <= 1.0:
+            raise ValueError(f"headroom: {self.headroom}; allowed: above 0, at most 1")
+        for name in ("max_rows", "max_streams", "compute_threads", "decode_threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)}; allowed: 1 or more")
+        if self.pages < 0 or self.max_jobs < 0:
+            raise ValueError(f"pages, max_jobs: {self.pages}, {self.max_jobs}; allowed: 0 or more")
