@@ -3,7 +3,14 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from onbeat.webrtc.encoders import EncoderPool, OpusEncoder, Packet, Picture, nominal_bitrate, video_encoder
+from onbeat.webrtc.encoders import (
+    EncoderPool,
+    OpusEncoder,
+    Packet,
+    Picture,
+    nominal_bitrate,
+    video_encoder,
+)
 from onbeat.webrtc.lane import Hooks, Lane
 from onbeat.webrtc.rate import BitrateControl, KeyframeGate
 from onbeat.webrtc.sound import DueSound

@@ -1,0 +1,285 @@
+"""One viewer's connection: from an SDP offer to media out, with an end to everything.
+
+A peer owns an aiortc peer connection, sends the broadcast's packets, hears what the receiver says
+and closes itself when the other side does not connect, falls silent or goes. It encodes nothing.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from aioice.ice import Connection
+from aiortc import (
+    RTCConfiguration,
+    RTCDataChannel,
+    RTCPeerConnection,
+    RTCRtpSender,
+    RTCRtpTransceiver,
+    RTCSessionDescription,
+)
+from aiortc.exceptions import InternalError, InvalidAccessError, InvalidStateError, OperationError
+from aiortc.rtcdtlstransport import RTCDtlsTransport
+from aiortc.rtp import RtcpReceiverInfo
+
+from onbeat.webrtc.broadcast import Broadcast
+from onbeat.webrtc.control import LABEL, ControlChannel, Message
+from onbeat.webrtc.ice import bind_to, drop_sockets, guard_datagrams, host_addresses
+from onbeat.webrtc.offer import PARSER_ERRORS, CheckedOffer, check_offer
+from onbeat.webrtc.rtcp import Feedback, hear_sender, hear_transport
+from onbeat.webrtc.settings import OfferError, PeerSettings
+
+WATCH_PERIOD = 0.25
+QUIET_DEADLINE = 16.0
+"""Seconds of silence allowed while only sound flows: receivers then report each 2.5 to 7.5 s."""
+AIORTC_ERRORS = (InternalError, InvalidAccessError, InvalidStateError, OperationError)
+logger = logging.getLogger(__name__)
+
+
+async def answer_offer(
+    offer: str,
+    broadcast: Broadcast,
+    *,
+    settings: PeerSettings | None = None,
+    on_message: "Callable[[Peer, Message], None] | None" = None,
+) -> "Peer":
+    """Check `offer`, build a peer that views `broadcast`, and answer (`Peer.answer`).
+
+    `on_message(peer, message)` gets each JSON object of the data channel "control". Raises
+    OfferError, before anything is built wherever possible; RuntimeError on a closed broadcast.
+    """
+    settings = settings or PeerSettings()
+    checked = check_offer(offer, settings)
+    peer = Peer(checked, broadcast, settings, on_message)
+    try:
+        async with asyncio.timeout(settings.connect_deadline):
+            await peer._negotiate(checked)
+    except (*PARSER_ERRORS, *AIORTC_ERRORS) as error:
+        await peer.close()
+        why = f"the offer cannot be answered: {error}"
+        raise OfferError(why, "offer", "unsupported") from error
+    except BaseException:
+        await peer.close()
+        raise
+    return peer
+
+
+class Peer:
+    """Made by `answer_offer`. `closed` is set when all of it is gone; `answer` is the SDP."""
+
+    def __init__(
+        self,
+        checked: CheckedOffer,
+        broadcast: Broadcast,
+        settings: PeerSettings,
+        on_message: "Callable[[Peer, Message], None] | None",
+    ) -> None:
+        self.id = secrets.token_urlsafe(16)
+        self.answer = ""
+        self.closed = asyncio.Event()
+        self.close_reason: str | None = None
+        self._broadcast, self._settings, self._on_message = broadcast, settings, on_message
+        self._viewer = broadcast.add_viewer(video_codec=checked.video_codec, audio=checked.audio)
+        self._pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self._control: ControlChannel | None = None
+        self._refused_channels = 0
+        self._created_at = time.monotonic()
+        self._connected_at: float | None = None
+        self._heard_at = self._created_at
+        self._reports: dict[str, RtcpReceiverInfo] = {}
+        self._estimate: int | None = None
+        self._pictures_lost = 0
+        self._watch_task: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._pc.on("connectionstatechange", self._on_state)
+        self._pc.on("datachannel", self._on_channel)
+
+    @property
+    def state(self) -> str:
+        """ "connecting", "connected", "closing" or "closed"."""
+        if self._closing is not None:
+            return "closed" if self.closed.is_set() else "closing"
+        return "connecting" if self._connected_at is None else "connected"
+
+    def send(self, message: Message) -> bool:
+        """Send a JSON object over the data channel. False: none open, or too much waits on it."""
+        return self._control is not None and self._control.send(message)
+
+    async def close(self) -> None:
+        """Give everything back: sockets, tasks, the place in the broadcast. Idempotent."""
+        await asyncio.shield(self._begin_close("closed here"))
+
+    def stats(self) -> dict[str, Any]:
+        """Figures of this connection; times in milliseconds, None where not known yet."""
+        now, viewer, video = time.monotonic(), self._viewer, self._reports.get("video")
+        return {
+            "id": self.id,
+            "state": self.state,
+            "close_reason": self.close_reason,
+            "video_codec": viewer.video_codec,
+            "audio": viewer.audio is not None,
+            "age_s": now - self._created_at,
+            "connect_ms": _since(self._created_at, self._connected_at),
+            "first_frame_ms": _since(self._created_at, viewer.first_frame_at),
+            "heard_ms_ago": 1e3 * (now - self._heard_at),
+            "video_frames_sent": viewer.video.sent if viewer.video is not None else 0,
+            "audio_packets_sent": viewer.audio.sent if viewer.audio is not None else 0,
+            "queue_overflows": viewer.overflows,
+            "pictures_lost": self._pictures_lost,
+            "estimate_bps": self._estimate,
+            "fraction_lost": None if video is None else video.fraction_lost / 256,
+            "packets_lost": None if video is None else video.packets_lost,
+            "jitter_ms": None if video is None else video.jitter / 90,
+            "control_open": self._control is not None and self._control.open,
+            "messages": self._control.received if self._control is not None else 0,
+            "messages_refused": self._control.refused if self._control is not None else 0,
+        }
+
+    # ---- negotiation -------------------------------------------------------------------------
+
+    async def _negotiate(self, checked: CheckedOffer) -> None:
+        for track in (self._viewer.audio, self._viewer.video):
+            if track is not None:
+                self._hear(self._pc.addTrack(track), track.kind)
+        ours = self._pc.getTransceivers()
+        for transceiver in ours:
+            transceiver.direction = "sendonly"
+            _prefer(transceiver, self._viewer.video_codec)
+        await self._pc.setRemoteDescription(RTCSessionDescription(sdp=checked.sdp, type="offer"))
+        for transceiver in self._pc.getTransceivers():
+            if transceiver not in ours:
+                transceiver.direction = "inactive"  # nobody would read what it received
+        self._prepare_transports()
+        await self._pc.setLocalDescription()
+        for connection in self._connections():
+            guard_datagrams(connection, self._settings.max_received_datagrams)
+        self.answer = self._pc.localDescription.sdp
+        self._watch_task = asyncio.create_task(self._watch(), name=f"peer-{self.id}")
+
+    def _prepare_transports(self) -> None:
+        settings = self._settings
+        addresses = host_addresses(settings.host_addresses, settings.max_host_addresses)
+        for transport in self._transports():
+            bind_to(transport.transport._connection, addresses)
+            hear_transport(transport, self._on_alive, self._on_picture_lost)
+
+    def _transports(self) -> set[RTCDtlsTransport]:
+        found = {each.receiver.transport for each in self._pc.getTransceivers()}
+        return found | ({self._pc.sctp.transport} if self._pc.sctp is not None else set())
+
+    def _connections(self) -> Iterator[Connection]:
+        for transport in self._transports():
+            yield transport.transport._connection
+
+    def _hear(self, sender: RTCRtpSender, kind: str) -> None:
+        def report(info: RtcpReceiverInfo) -> None:
+            self._reports[kind] = info
+
+        hear_sender(
+            sender,
+            Feedback(
+                picture_lost=self._on_picture_lost, estimate=self._on_estimate, report=report
+            ),
+        )
+
+    # ---- what happens to it ------------------------------------------------------------------
+
+    def _on_alive(self) -> None:
+        self._heard_at = time.monotonic()
+
+    def _on_picture_lost(self) -> None:
+        self._pictures_lost += 1
+        self._broadcast.request_keyframe(self._viewer)
+
+    def _on_estimate(self, bits_per_second: int) -> None:
+        self._estimate = bits_per_second
+        self._broadcast.estimate(self._viewer, bits_per_second)
+
+    def _on_state(self) -> None:
+        state = self._pc.connectionState
+        if state == "connected" and self._connected_at is None:
+            self._connected_at = self._heard_at = time.monotonic()
+        elif state in ("failed", "closed"):
+            self._begin_close(f"connection {state}")
+
+    def _on_channel(self, channel: RTCDataChannel) -> None:
+        if channel.label == LABEL and self._control is None:
+            self._control = ControlChannel(channel, self._settings, self._on_control)
+            return
+        channel.close()
+        self._refused_channels += 1
+        if self._refused_channels > self._settings.max_refused_channels:
+            self._begin_close("too many data channels")
+
+    def _on_control(self, message: Message) -> None:
+        if self._on_message is not None and self._closing is None:
+            self._on_message(self, message)
+
+    # ---- its end -----------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        while self._closing is None:
+            await asyncio.sleep(WATCH_PERIOD)
+            reason = self._why_close(time.monotonic())
+            if reason is not None:
+                self._begin_close(reason)
+
+    def _why_close(self, now: float) -> str | None:
+        settings, control = self._settings, self._control
+        if self._viewer.ended.is_set():
+            return "broadcast ended"
+        if self._connected_at is None:
+            late = now - self._created_at > settings.connect_deadline
+            return "not connected in time" if late else None
+        if self._is_silent(now):
+            return "receiver silent"
+        silent = now - control.last_at if control and control.pinged and control.last_at else 0.0
+        return "heartbeat lost" if silent > settings.heartbeat_deadline else None
+
+    def _is_silent(self, now: float) -> bool:
+        """No RTCP, and no message, for longer than a receiver of what is sent would take.
+
+        Only while something is sent: a receiver of nothing has nothing to report.
+        """
+        deadline = self._settings.silence_deadline
+        sent = self._viewer.last_sent_at
+        heard = max(self._heard_at, (self._control and self._control.last_at) or 0.0)
+        if now - heard <= deadline or not sent or now - max(sent.values()) > 1.0:
+            return False
+        video_flows = now - sent.get("video", float("-inf")) < 1.0
+        return now - heard > (deadline if video_flows else max(deadline, QUIET_DEADLINE))
+
+    def _begin_close(self, reason: str) -> "asyncio.Task[None]":
+        if self._closing is None:
+            self.close_reason = reason
+            self._closing = asyncio.create_task(self._shut_down(), name=f"close-{self.id}")
+        return self._closing
+
+    async def _shut_down(self) -> None:
+        self._broadcast.remove_viewer(self._viewer)
+        self._viewer.end()
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+        connections = list(self._connections())
+        try:
+            async with asyncio.timeout(self._settings.close_timeout):
+                await self._pc.close()
+        except TimeoutError:
+            logger.warning("peer %s did not close in time; its sockets are dropped", self.id)
+            for connection in connections:
+                drop_sockets(connection)
+        finally:
+            self.closed.set()
+
+
+def _prefer(transceiver: RTCRtpTransceiver, video_codec: str | None) -> None:
+    """Send one codec only: the one that the broadcast encodes for this viewer."""
+    names = {"opus"} if transceiver.kind == "audio" else {str(video_codec), "rtx"}
+    capabilities = RTCRtpSender.getCapabilities(transceiver.kind).codecs
+    transceiver.setCodecPreferences([codec for codec in capabilities if codec.name in names])
+
+
+def _since(start: float, end: float | None) -> float | None:
+    return None if end is None else 1e3 * (end - start)
