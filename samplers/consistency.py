@@ -94,9 +94,7 @@ def times_of(states: Sequence[ChunkState]) -> dict[str, Tensor]:
     }
 
 
-def step_rows(
-    states: Sequence[ChunkState], predictions: Mapping[str, Tensor]
-) -> list[ChunkState]:
+def step_rows(states: Sequence[ChunkState], predictions: Mapping[str, Tensor]) -> list[ChunkState]:
     """One step of each row, given the model's x0 for all of them (float32 [r, n, d]).
 
     No row may be done. Idempotent: the same states and predictions give the same bits, in any
@@ -175,9 +173,7 @@ def _check_steps(steps: int) -> None:
         raise ValueError(f"steps is {steps}; allowed: 1 to {COMMIT - 1}")
 
 
-def _in_order(
-    states: Sequence[ChunkState], predictions: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
+def _in_order(states: Sequence[ChunkState], predictions: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Predictions in the model's order of modalities, which numbers their noise."""
     return {name: predictions[name] for name in states[0].latents}
 

@@ -38,9 +38,7 @@ class Rope:
     sin: Tensor
 
 
-def paged_attention(
-    q: Tensor, k: Tensor, v: Tensor, kv: KVPages, layer: int, rope: Rope
-) -> Tensor:
+def paged_attention(q: Tensor, k: Tensor, v: Tensor, kv: KVPages, layer: int, rope: Rope) -> Tensor:
     """Attention of each row's chunk to the row's pages and to the chunk itself, without a mask.
 
     q, k, v: [r, n, h, e], un-rotated, n <= page_tokens; own queries and keys are turned by the last

@@ -41,13 +41,11 @@ def paged_attention(
     own_keys = _real(_pairs(k.to(dtype)) * turns[past:])
     masks = _masks(page_table, k_pool.shape[1], own, dtype)
     memories = _memories(own_keys, v.to(dtype), k_pool, v_pool, page_table, turns[:past])
-    rows = [
-        F.scaled_dot_product_attention(query.transpose(1, 2), keys, values, attn_mask=mask)
-        for query, mask, (keys, values) in zip(
-            queries.split(1), masks.split(1), memories, strict=True
-        )
-    ]
-    return torch.cat(rows).transpose(1, 2).to(q.dtype)
+    rows = []
+    for query, mask, (keys, values) in zip(queries.split(1), masks.split(1), memories, strict=True):
+        row = F.scaled_dot_product_attention(query.transpose(1, 2), keys, values, attn_mask=mask)
+        rows.append(row.transpose(1, 2))
+    return torch.cat(rows).to(q.dtype)
 
 
 def _memories(
@@ -64,6 +62,7 @@ def _memories(
     keys, values = own_keys.new_empty((2, past + own, heads, width)).unbind(0)
     found = k_pool.new_empty((page_table.shape[1], *k_pool.shape[1:]))
     cached_keys, cached_values = _pairs(keys[:past]), values[:past].view_as(found)
+    last_keys, last_values = keys[past:], values[past:]
     found_values = cached_values if v_pool.dtype == values.dtype else found
     memory = keys[None].transpose(1, 2), values[None].transpose(1, 2)
     rows = zip(_readable(page_table).unbind(0), own_keys, own_values, strict=True)
@@ -73,7 +72,8 @@ def _memories(
         torch.index_select(v_pool, 0, pages, out=found_values)
         if found_values is found:
             cached_values.copy_(found)
-        keys[past:], values[past:] = row_keys, row_values
+        last_keys.copy_(row_keys)
+        last_values.copy_(row_values)
         yield memory
 
 
