@@ -1,0 +1,56 @@
+"""Puts the HTTP server together: settings and an engine client in, an ASGI application out.
+
+Nothing runs until the application's lifespan starts. What it is not: the process (CLI).
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+import onbeat
+from onbeat.server.api import (
+    errors,
+    pages,
+    sessions_routes,
+    status_routes,
+    whep,
+)
+from onbeat.server.api.front import Front
+from onbeat.server.api.guard import Guard
+from onbeat.server.api.hub import EngineHub
+from onbeat.server.api.media import Media, webrtc_media
+from onbeat.server.config import Settings
+from onbeat.server.engine.client import EngineClient
+
+ROUTERS = (sessions_routes.router, whep.router, status_routes.router, pages.router)
+
+
+def create_app(
+    settings: Settings, engine: EngineClient, media: Callable[[], Media] = webrtc_media
+) -> FastAPI:
+    """The application. It owns `engine`: starts it, and closes it at the end."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        front = Front(settings, EngineHub(engine), media())
+        app.state.front = front
+        await front.start()
+        try:
+            yield
+        finally:
+            await front.close()
+
+    app = FastAPI(
+        title="onbeat",
+        version=onbeat.__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    errors.install(app)
+    app.add_middleware(Guard, host=settings.host)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.mount("/static", pages.assets(), name="static")
+    return app

@@ -1,0 +1,128 @@
+"""Reading request bodies: size-limited, of the right content type, strict about unknown fields.
+
+JSON for all; `multipart/form-data` where the OpenAI client needs it. What it is not: the meaning of
+the fields, which the models in `schemas.py` and `video_schema.py` hold.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from onbeat.server.api.errors import ApiError, validated
+
+Model = TypeVar("Model", bound=BaseModel)
+
+JSON_TYPE = "application/json"
+FORM_TYPE = "multipart/form-data"
+MAX_FIELDS = 64
+
+
+def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+    """A dependency that reads a JSON object as `model`."""
+
+    async def read(request: Request) -> Model:
+        expect_type(request, JSON_TYPE)
+        parsed: Model = validated(model, await read_json(request))
+        return parsed
+
+    return read
+
+
+def json_or_form_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+    """A dependency that reads a JSON object or a multipart form as `model`."""
+
+    async def read(request: Request) -> Model:
+        kind = expect_type(request, JSON_TYPE, FORM_TYPE)
+        data = await (read_json(request) if kind == JSON_TYPE else read_form(request))
+        parsed: Model = validated(model, data)
+        return parsed
+
+    return read
+
+
+def schema_of(model: type[BaseModel], *types: str) -> dict[str, Any]:
+    """`openapi_extra` for a route whose body these dependencies read."""
+    schema = model.model_json_schema()
+    content = {kind: {"schema": schema} for kind in types or (JSON_TYPE,)}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def expect_type(request: Request, *allowed: str) -> str:
+    """The request's content type without parameters. Raises ApiError 415."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given not in allowed:
+        message = f"content-type: {given!r} is not allowed; allowed: {', '.join(allowed)}"
+        raise ApiError(415, "unsupported_media_type", message, param="content-type")
+    return given
+
+
+async def read_json(request: Request) -> object:
+    """The body as JSON. Raises ApiError 400 if it is none, or not an object."""
+    raw = await request.body()
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, "invalid_json", f"The body is not valid JSON: {error}.") from error
+    if not isinstance(data, dict):
+        raise ApiError(400, "invalid_json", "The body has to be a JSON object.")
+    return data
+
+
+async def read_form(request: Request) -> dict[str, Any]:
+    """The fields of a multipart form: `a[b]` becomes a dict, repeated `a[]` a list.
+
+    Numbers stay strings; the models convert them. Raises ApiError 400 or 422.
+    """
+    try:
+        form = await request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=64 * 1024)
+    except ApiError:
+        raise
+    except HTTPException as error:
+        raise ApiError(400, "invalid_form", f"The form cannot be read: {error.detail}.") from error
+    try:
+        return _nested([(key, _text(key, value)) for key, value in form.multi_items()])
+    finally:
+        await form.close()
+
+
+def _text(key: str, value: UploadFile | str) -> str:
+    if isinstance(value, str):
+        return value
+    raise ApiError(
+        422,
+        "unsupported_field",
+        f"{key}: files are not supported yet; send text fields only",
+        param=key,
+    )
+
+
+def _nested(items: list[tuple[str, str]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in items:
+        name, bracket, rest = key.partition("[")
+        inner = rest.removesuffix("]")
+        if not bracket:
+            _put(result, name, value)
+        elif inner:
+            _put(_child(result, name, dict), inner, value)
+        else:
+            _child(result, name, list).append(value)
+    return result
+
+
+def _put(target: dict[str, Any], name: str, value: str) -> None:
+    if name in target:
+        raise ApiError(422, "repeated_field", f"{name}: given more than once", param=name)
+    target[name] = value
+
+
+def _child(target: dict[str, Any], name: str, kind: type) -> Any:
+    child = target.setdefault(name, kind())
+    if not isinstance(child, kind):
+        raise ApiError(422, "repeated_field", f"{name}: given in two forms", param=name)
+    return child

@@ -1,0 +1,190 @@
+"""One shape for every error: problem details (RFC 9457) that also carry the OpenAI `error` object.
+
+`ApiError` is raised anywhere below a route; the handlers here turn it and validation errors into
+`application/problem+json`; guard.py does so for failures. What it is not: the checks themselves.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+MEDIA_TYPE = "application/problem+json"
+SHOWN_VALUE = 80
+SHOWN_ERRORS = 16
+
+TITLES = {
+    400: "Bad request",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Invalid value",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Unavailable",
+}
+
+
+class ApiError(HTTPException):
+    """A refusal with a code for programs, a sentence for people and the field it is about."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(status, message, headers)
+        self.code = code
+        self.message = message
+        self.param = param
+        self.extra = dict(extra or {})
+
+    def body(self) -> dict[str, Any]:
+        """The `error` object."""
+        return {
+            "message": self.message,
+            "type": _kind(self.status_code),
+            "code": self.code,
+            "param": self.param,
+            **self.extra,
+        }
+
+
+def invalid(param: str, value: object, allowed: str, *, code: str = "invalid_value") -> ApiError:
+    """422 that names the field, the value and what is allowed."""
+    return ApiError(422, code, f"{param}: {shown(value)} is not allowed; {allowed}", param=param)
+
+
+def not_found(noun: str, identifier: str) -> ApiError:
+    """404 for an unknown id; ids of others get the same answer."""
+    code = f"{noun}_not_found"
+    return ApiError(404, code, f"No {noun} with id {shown(identifier)}.", param="id")
+
+
+def unavailable(
+    code: str, message: str, *, retry_after: float = 1.0, queue_position: int | None = None
+) -> ApiError:
+    """503 with Retry-After, and the place in the queue where there is one."""
+    return ApiError(
+        503,
+        code,
+        message,
+        headers={"retry-after": str(max(1, round(retry_after)))},
+        extra={"retry_after": retry_after, "queue_position": queue_position},
+    )
+
+
+def from_validation(errors: Sequence[Any], model: type[BaseModel] | None = None) -> ApiError:
+    """422 from pydantic's list: the message is about the first, `errors` lists them all."""
+    found = [_described(error, model) for error in errors[:SHOWN_ERRORS]]
+    first = found[0]
+    error = ApiError(422, first["code"], first["message"], param=first["param"])
+    error.extra["errors"] = found
+    return error
+
+
+def validated(model: type[BaseModel], data: object) -> Any:
+    """`data` as `model`. Raises ApiError 422."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise from_validation(error.errors(include_url=False), model) from error
+
+
+def shown(value: object) -> str:
+    """A value as it may appear in a message: short, quoted, printable."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
+
+
+def problem(error: ApiError, request_id: str, path: str) -> JSONResponse:
+    """The answer to a refused request."""
+    extra = {k: v for k, v in error.extra.items() if k == "errors"}
+    body = error.body()
+    body.pop("errors", None)
+    content = {
+        "type": f"urn:onbeat:error:{error.code}",
+        "title": TITLES.get(error.status_code, "Error"),
+        "status": error.status_code,
+        "detail": error.message,
+        "instance": path,
+        "request_id": request_id,
+        "error": body,
+        **extra,
+    }
+    return JSONResponse(
+        content, error.status_code, headers=dict(error.headers or {}), media_type=MEDIA_TYPE
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Registers the handlers."""
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_validation)
+
+
+def request_id_of(request: Request) -> str:
+    return str(request.scope.get("request_id", ""))
+
+
+def _respond(request: Request, error: ApiError) -> JSONResponse:
+    return problem(error, request_id_of(request), request.url.path)
+
+
+async def _on_http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    if not isinstance(error, ApiError):
+        code = {404: "route_not_found", 405: "method_not_allowed"}.get(
+            error.status_code, "bad_request"
+        )
+        error = ApiError(error.status_code, code, str(error.detail), headers=error.headers)
+    return _respond(request, error)
+
+
+async def _on_validation(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    return _respond(request, from_validation(error.errors()))
+
+
+def _kind(status: int) -> str:
+    if status == 503:
+        return "unavailable_error"
+    return "server_error" if status >= 500 else "invalid_request_error"
+
+
+def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
+    """One entry of pydantic's list as {param, code, message}."""
+    places = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
+    param = ".".join(places) or None
+    name = param or "body"
+    kind, text = error["type"], error["msg"]
+    if kind == "extra_forbidden":
+        allowed = f"; allowed: {', '.join(field_names(model))}" if model else ""
+        return _entry(param, "unknown_field", f"{name}: unknown field{allowed}")
+    if kind == "missing":
+        return _entry(param, "missing_field", f"{name}: is required")
+    reason = text[:1].lower() + text[1:]
+    return _entry(
+        param, "invalid_value", f"{name}: {shown(error['input'])} is not allowed; {reason}"
+    )
+
+
+def _entry(param: str | None, code: str, message: str) -> dict[str, Any]:
+    return {"param": param, "code": code, "message": message}
+
+
+def field_names(model: type[BaseModel]) -> list[str]:
+    """The names a body may use, for messages."""
+    return [field.alias or name for name, field in model.model_fields.items()]

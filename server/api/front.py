@@ -1,0 +1,119 @@
+"""Everything a running server has, in one object, and its beating: start, tick, stop.
+
+Routes reach it by the `FrontDep` dependency. What it is not: any route, or any policy of its parts.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from onbeat.server.api.hub import EngineHub
+from onbeat.server.api.media import Media
+from onbeat.server.api.metrics import Metrics
+from onbeat.server.api.session import Session
+from onbeat.server.api.sessions import SessionManager
+from onbeat.server.api.telemetry import TICK_SECONDS, Telemetry, session_status
+from onbeat.server.api.viewers import Viewers
+from onbeat.server.config import Settings
+from onbeat.server.engine.client import ChunkPayload
+from onbeat.server.engine.messages import EngineDown, EngineReady, EngineStats, Event
+
+log = logging.getLogger("onbeat.api")
+
+STATUS_TICKS = 2
+"""Viewers get a status message every so many ticks: once a second."""
+
+
+class Front:
+    """Made on the event loop. `start` before the first request, `close` after the last."""
+
+    def __init__(self, settings: Settings, hub: EngineHub, media: Media) -> None:
+        self.settings = settings
+        self.hub = hub
+        self.media = media
+        self.metrics = Metrics()
+        self.sessions = SessionManager(settings, hub, media)
+        self.viewers = Viewers(self.sessions, media, settings.max_viewers)
+        self.telemetry = Telemetry(hub, self.sessions)
+        self.started_at = int(time.time())
+        self.ticked = asyncio.Condition()
+        self._loop = asyncio.get_running_loop()
+        self._beat: asyncio.Task[None] | None = None
+        self.sessions.watchers.append(self._count)
+
+    async def start(self) -> None:
+        self.hub.listen(self._hear)
+        self.hub.start()
+        self._beat = asyncio.create_task(self._beating(), name="beat")
+
+    async def close(self) -> None:
+        """Ends sessions, engine and media, in this order."""
+        if self._beat is not None:
+            self._beat.cancel()
+            await asyncio.gather(self._beat, return_exceptions=True)
+        await self.sessions.close_all()
+        await asyncio.to_thread(self.hub.close)
+        await self.media.close()
+
+    # ---- the beat ------------------------------------------------------------------------------
+
+    async def _beating(self) -> None:
+        count = 0
+        while True:
+            try:
+                await self.beat(count)
+            except Exception:  # one bad beat must not end all later ones
+                log.exception("a beat failed")
+            count += 1
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def beat(self, count: int) -> None:
+        """Sweeps the sessions, samples the senders, makes the overview, tells the viewers."""
+        now = time.monotonic()
+        await self.sessions.sweep(now)
+        for sent in self.telemetry.sample(now):
+            self.metrics.sent(sent)
+        self.telemetry.tick(now)
+        if count % STATUS_TICKS == 0:
+            for session in self.sessions.all():
+                session.announce(session_status(session, self.hub.state, now))
+        async with self.ticked:
+            self.ticked.notify_all()
+
+    # ---- what the engine says ------------------------------------------------------------------
+
+    def _hear(self, event: Event, _payload: ChunkPayload | None) -> None:
+        """On the reader thread."""
+        match event:
+            case EngineReady():
+                self.metrics.model(event)
+            case EngineDown(restarting=True):
+                self.metrics.engine_restarted()
+            case EngineStats():
+                self.metrics.engine_stats(event)
+                if not self._loop.is_closed():
+                    self._loop.call_soon_threadsafe(self.telemetry.engine_stats, event)
+
+    def _count(self, what: str, session: Session, detail: Any) -> None:
+        match what:
+            case "chunk":
+                self.metrics.chunk(detail)
+            case "dropped":
+                self.metrics.chunk_dropped(detail)
+            case "refused":
+                self.metrics.rejected(detail.code)
+            case "applied":
+                asked = session.asked_at(detail.revision)
+                if asked is not None:
+                    self.metrics.photon.observe(max(0.0, detail.playout_at - asked))
+
+
+def _front(request: Request) -> Front:
+    front: Front = request.app.state.front
+    return front
+
+
+FrontDep = Annotated[Front, Depends(_front)]

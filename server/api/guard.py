@@ -1,0 +1,161 @@
+"""The outermost layer of every request: request id, Host and Origin, body size, security headers.
+
+Pure ASGI. On a loopback bind only loopback names are served, so that no web page can reach the
+server by DNS rebinding; other origins may not change anything, and may read only if configured.
+What it is not: authentication.
+"""
+
+import logging
+import re
+import secrets
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from onbeat.server.api.errors import ApiError, problem
+
+log = logging.getLogger("onbeat.api")
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+BODY_LIMIT = 64 * 1024
+FORM_LIMIT = 4 * 1024 * 1024
+FORM_PATHS = frozenset({"/v1/videos"})
+
+EXPOSED = "Location, ETag, Link, Retry-After, X-Request-Id"
+SECURITY_HEADERS = {
+    "content-security-policy": (
+        "default-src 'self'; media-src 'self' blob:; img-src 'self' data: blob:; "
+        "connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(self), microphone=(self), geolocation=()",
+}
+PREFLIGHT = {
+    "access-control-allow-methods": "GET, HEAD, POST, PATCH, DELETE, OPTIONS",
+    "access-control-allow-headers": "Authorization, Content-Type, If-Match, X-Request-Id",
+    "access-control-max-age": "600",
+}
+
+
+class Guard:
+    """ASGI middleware. `host` is the address the server listens on."""
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self.app = app
+        self._local = host in LOOPBACK
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request_id = given if REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(8)}"
+        scope["request_id"] = request_id
+        origin = headers.get("origin")
+        answer = _Sender(send, request_id, origin)
+        refused = self._refusal(scope["method"], headers, origin) or too_large(scope, headers)
+        if refused is not None:
+            answer.origin = None
+            await problem(refused, request_id, scope["path"])(scope, receive, answer)
+        elif _is_preflight(scope["method"], headers):
+            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, answer)
+        else:
+            await self._run(scope, receive, answer)
+
+    async def _run(self, scope: Scope, receive: Receive, answer: "_Sender") -> None:
+        try:
+            await self.app(scope, limited(scope, receive), answer)
+        except Exception:  # whatever fails, its client gets an answer and the log an id
+            request_id = scope["request_id"]
+            log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
+            if answer.started:
+                raise
+            message = f"The server failed on this request; its log has the id {request_id}."
+            error = ApiError(500, "internal_error", message)
+            await problem(error, request_id, scope["path"])(scope, receive, answer)
+
+    def _refusal(self, method: str, headers: Headers, origin: str | None) -> ApiError | None:
+        host = headers.get("host", "")
+        name = _hostname(f"//{host}")
+        if self._local and name not in LOOPBACK:
+            message = f"host: {host!r} is not allowed; allowed: {', '.join(sorted(LOOPBACK))}"
+            return ApiError(403, "host_not_allowed", message, param="host")
+        if origin is None or urlsplit(origin).netloc == host or _hostname(origin) in LOOPBACK:
+            return None
+        message = f"origin: {origin!r} is not allowed; allowed: the server's own and loopback"
+        return ApiError(403, "origin_not_allowed", message, param="origin")
+
+
+class _Sender:
+    """Adds the headers that every answer carries."""
+
+    def __init__(self, send: Send, request_id: str, origin: str | None) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.origin = origin
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self._request_id
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+            headers.add_vary_header("Origin")
+            if self.origin is not None:
+                headers["access-control-allow-origin"] = self.origin
+                headers["access-control-expose-headers"] = EXPOSED
+        await self._send(message)
+
+
+def body_limit(path: str) -> int:
+    """Bytes a request body may have."""
+    return FORM_LIMIT if path in FORM_PATHS else BODY_LIMIT
+
+
+def too_large(scope: Scope, headers: Headers) -> ApiError | None:
+    """413 if the announced length is over the limit."""
+    length = headers.get("content-length", "0")
+    limit = body_limit(scope["path"])
+    if length.isdecimal() and len(length) < 20 and int(length) <= limit:
+        return None
+    return _over(limit)
+
+
+def limited(scope: Scope, receive: Receive) -> Receive:
+    """`receive` that counts what really arrives. Raises ApiError 413."""
+    limit = body_limit(scope["path"])
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > limit:
+            raise _over(limit)
+        return message
+
+    return counted
+
+
+def _over(limit: int) -> ApiError:
+    return ApiError(413, "body_too_large", f"The body is too large; allowed: {limit} bytes.")
+
+
+def _is_preflight(method: str, headers: Headers) -> bool:
+    return method == "OPTIONS" and "access-control-request-method" in headers
+
+
+def _hostname(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None

@@ -1,0 +1,77 @@
+"""What the served model allows, checked against a request. Each error names field, value, allowed.
+
+What it is not: admission, which is the engine's.
+"""
+
+import secrets
+
+from onbeat.server.api.errors import ApiError, invalid, unavailable
+from onbeat.server.api.hub import EngineHub
+from onbeat.server.api.schemas import SessionCreate
+from onbeat.server.engine.messages import EngineReady
+
+RANDOM_SEEDS = 2**32
+"""Seeds drawn here stay small enough for every JSON reader."""
+
+
+def served(hub: EngineHub) -> EngineReady:
+    """The engine's announcement. Raises ApiError 503 before there is one, or after it failed."""
+    if hub.state == "failed":
+        raise unavailable(
+            "engine_failed", f"The engine does not run: {hub.reason}.", retry_after=30
+        )
+    if hub.ready is None:
+        raise unavailable("engine_starting", "The engine is still warming up.", retry_after=1)
+    return hub.ready
+
+
+def check_model(name: str | None, ready: EngineReady) -> None:
+    """Raises ApiError 404 for a model that is not served."""
+    if name is not None and name != ready.model:
+        message = f"model: {name!r} is not served; allowed: {ready.model!r}"
+        raise ApiError(404, "model_not_found", message, param="model")
+
+
+def check_steps(param: str, steps: int | None, ready: EngineReady) -> int:
+    """The steps to take. Raises ApiError 422."""
+    if steps is None:
+        return ready.default_steps
+    if not 1 <= steps <= ready.max_steps:
+        raise invalid(param, steps, f"allowed: 1 to {ready.max_steps}")
+    return steps
+
+
+def check_fixed(param: str, value: int | None, only: int) -> None:
+    """A value that only the model decides. Raises ApiError 422."""
+    if value is not None and value != only:
+        raise invalid(param, value, f"allowed: {only}")
+
+
+def check_negative_prompt(value: str | None) -> None:
+    """Few-step consistency models run without guidance. Raises ApiError 422 unless empty."""
+    if value:
+        raise invalid(
+            "negative_prompt",
+            value,
+            "allowed: empty, as few-step consistency models run without guidance",
+            code="unsupported_field",
+        )
+
+
+def check_session(body: SessionCreate, ready: EngineReady) -> int:
+    """Checks a session's body; the steps to take. Raises ApiError."""
+    check_model(body.model, ready)
+    if body.mode != "text-to-video":
+        message = f"mode: {body.mode!r} is not supported yet; allowed: 'text-to-video'"
+        raise ApiError(422, "unsupported_value", message, param="mode")
+    if body.strength is not None:
+        raise invalid("strength", body.strength, "it belongs to mode 'video-to-video' alone")
+    check_negative_prompt(body.negative_prompt)
+    check_fixed("fps", body.fps, ready.fps)
+    check_fixed("width", body.width, ready.width)
+    check_fixed("height", body.height, ready.height)
+    return check_steps("num_inference_steps", body.num_inference_steps, ready)
+
+
+def seed_or_random(seed: int | None) -> int:
+    return secrets.randbelow(RANDOM_SEEDS) if seed is None else seed

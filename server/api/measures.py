@@ -1,0 +1,152 @@
+"""Rolling measurements: windows with percentiles, and the meter of one session.
+
+All instants are seconds on the monotonic clock, all reported durations milliseconds. Numbers are
+None where nothing was measured. What it is not: the Prometheus metrics (metrics.py).
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onbeat.server.engine.messages import ChunkDropped, ChunkReady
+from onbeat.webrtc.stats import BroadcastStats
+
+WINDOW_SECONDS = 10.0
+FPS_SECONDS = 4.0
+MAX_SAMPLES = 8192
+RECENT_CHUNKS = 60
+STAGES = ("queue", "denoise", "decode", "convert")
+
+Quantiles = dict[str, float | None]
+
+
+class Window:
+    """Values of the last `seconds` seconds, at most MAX_SAMPLES."""
+
+    def __init__(self, seconds: float = WINDOW_SECONDS) -> None:
+        self._seconds = seconds
+        self._samples: deque[tuple[float, float]] = deque(maxlen=MAX_SAMPLES)
+
+    def add(self, now: float, value: float) -> None:
+        self._samples.append((now, value))
+
+    def values(self, now: float) -> list[float]:
+        """What is still inside the window."""
+        while self._samples and self._samples[0][0] < now - self._seconds:
+            self._samples.popleft()
+        return [value for _, value in self._samples]
+
+    def total(self, now: float) -> float:
+        return float(sum(self.values(now)))
+
+    def milliseconds(self, now: float) -> Quantiles:
+        """p50, p95 and p99 of a window of seconds, in milliseconds."""
+        return quantiles(self.values(now), scale=1000.0)
+
+
+def quantiles(values: list[float], *, scale: float = 1.0) -> Quantiles:
+    """p50, p95, p99, scaled and rounded."""
+    if not values:
+        return {"p50": None, "p95": None, "p99": None}
+    p50, p95, p99 = np.percentile(np.asarray(values), (50, 95, 99)) * scale
+    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3), "p99": round(float(p99), 3)}
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """part / whole, None when nothing was due."""
+    return round(part / whole, 5) if whole else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What the sender did since it was last asked, in frames."""
+
+    due: int
+    on_time: int
+    sent: int
+    dropped: dict[str, int]
+
+
+class SessionMeter:
+    """What one session's chunks and its sender say about its health."""
+
+    def __init__(self) -> None:
+        self.chunk: int | None = None
+        self.steps: int | None = None
+        self.slack_ms: float | None = None
+        self.dropped_frames = 0
+        """Frames of chunks that never came, and frames that the sender dropped."""
+        self.sender = BroadcastStats()
+        self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT_CHUNKS)
+        self._made_due, self._made_on_time = Window(), Window()
+        self._sent_due, self._sent_on_time = Window(), Window()
+        self._made = Window(FPS_SECONDS)
+        self._since: float | None = None
+
+    def delivered(self, event: ChunkReady, now: float) -> None:
+        """A chunk arrived from the engine."""
+        self._made_due.add(now, event.frames)
+        self._made_on_time.add(now, event.frames if event.on_time else 0)
+        self._made.add(now, event.frames)
+        self._since = now if self._since is None else self._since
+        self.chunk, self.steps = event.chunk, event.steps
+        self.slack_ms = round(1000 * (event.playout_at - event.ready_at), 1)
+        self.recent.append(
+            {"chunk": event.chunk, "steps": event.steps, "on_time": event.on_time}
+            | {name: round(1000 * getattr(event.stages, name), 2) for name in STAGES}
+            | {"encode": self._encode_ms(event.frames)}
+        )
+
+    def dropped(self, event: ChunkDropped, frames: int, now: float) -> None:
+        """A chunk will never come. Chunks of a paused stream were not due."""
+        if event.cause != "paused":
+            self._made_due.add(now, frames)
+            self.dropped_frames += frames
+
+    def sampled(self, stats: BroadcastStats, now: float) -> Sent:
+        """Takes the sender's totals; what is new since the last time."""
+        old, self.sender = self.sender, stats
+        dropped = {
+            cause: count - old.frames_dropped.get(cause, 0)
+            for cause, count in stats.frames_dropped.items()
+        }
+        sent = Sent(
+            due=stats.frames_due - old.frames_due,
+            on_time=stats.frames_on_time - old.frames_on_time,
+            sent=stats.frames_sent - old.frames_sent,
+            dropped=dropped,
+        )
+        self._sent_due.add(now, sent.due)
+        self._sent_on_time.add(now, sent.on_time)
+        self.dropped_frames += sum(n for cause, n in dropped.items() if cause != "skipped")
+        return sent
+
+    def on_time_ratio(self, now: float) -> float | None:
+        """At the sender over the last 10 s; without viewers, as the engine delivered."""
+        due = self._sent_due.total(now)
+        if due:
+            return ratio(self._sent_on_time.total(now), due)
+        return ratio(self._made_on_time.total(now), self._made_due.total(now))
+
+    def fps_generated(self, now: float) -> float | None:
+        """Frames per second over the last seconds."""
+        if self._since is None:
+            return None
+        span = min(FPS_SECONDS, max(1.0, now - self._since))
+        return round(self._made.total(now) / span, 2)
+
+    def stage_medians(self) -> dict[str, float | None]:
+        """Median milliseconds per chunk and stage over the recent chunks."""
+        return {stage: self._median(stage) for stage in (*STAGES, "encode")}
+
+    def _median(self, stage: str) -> float | None:
+        values = [entry[stage] for entry in self.recent if entry[stage] is not None]
+        return round(float(np.median(values)), 2) if values else None
+
+    def _encode_ms(self, frames: int) -> float | None:
+        """Encoding comes later than the chunk: what its pictures take by the latest figures."""
+        if not self.sender.encode_ms.count:
+            return None
+        return round(self.sender.encode_ms.p50 * frames, 2)

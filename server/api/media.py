@@ -1,0 +1,112 @@
+"""The seam to WebRTC: what the sessions need of a broadcast and of a peer, and the real thing.
+
+Tests put a stand-in here. What it is not: any of the transport, which is `onbeat.webrtc`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from onbeat.server.engine.messages import EngineReady
+from onbeat.webrtc.broadcast import Broadcast
+from onbeat.webrtc.encoders import EncoderPool
+from onbeat.webrtc.media import MediaChunk
+from onbeat.webrtc.peer import Peer, answer_offer
+from onbeat.webrtc.settings import PeerSettings
+from onbeat.webrtc.stats import BroadcastStats
+
+OnMessage = Callable[[dict[str, Any]], None]
+
+
+class BroadcastLike(Protocol):
+    """One session's pictures and sound on their way to all its viewers."""
+
+    def push(self, chunk: MediaChunk) -> None: ...
+
+    def stats(self) -> BroadcastStats: ...
+
+    def close(self) -> None: ...
+
+
+class PeerLike(Protocol):
+    """One viewer's connection."""
+
+    @property
+    def answer(self) -> str: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Lost if the viewer has no data channel, or does not read."""
+
+    async def close(self) -> None: ...
+
+
+class Media(Protocol):
+    """Makes broadcasts, answers offers."""
+
+    def broadcast(self, ready: EngineReady) -> BroadcastLike: ...
+
+    async def answer(
+        self, offer: str, broadcast: BroadcastLike, on_message: OnMessage | None
+    ) -> PeerLike:
+        """Raises `onbeat.webrtc.settings.OfferError` for an offer that is not taken."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class WebRtcMedia:
+    """Media over aiortc, with one pool of encoder threads."""
+
+    def __init__(self, settings: PeerSettings) -> None:
+        self._settings = settings
+        self._encoders = EncoderPool()
+
+    def broadcast(self, ready: EngineReady) -> BroadcastLike:
+        return Broadcast(
+            width=ready.width,
+            height=ready.height,
+            fps=ready.fps,
+            sample_rate=ready.sample_rate,
+            encoders=self._encoders,
+        )
+
+    async def answer(
+        self, offer: str, broadcast: BroadcastLike, on_message: OnMessage | None
+    ) -> PeerLike:
+        assert isinstance(broadcast, Broadcast)
+
+        def forward(_peer: Peer, message: dict[str, Any]) -> None:
+            if on_message is not None:
+                on_message(message)
+
+        peer = await answer_offer(offer, broadcast, settings=self._settings, on_message=forward)
+        return _WebRtcPeer(peer)
+
+    async def close(self) -> None:
+        self._encoders.close()
+
+
+class _WebRtcPeer:
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    @property
+    def answer(self) -> str:
+        return self._peer.answer
+
+    @property
+    def closed(self) -> bool:
+        return self._peer.state in ("closing", "closed")
+
+    def send(self, message: dict[str, Any]) -> None:
+        self._peer.send(message)
+
+    async def close(self) -> None:
+        await self._peer.close()
+
+
+def webrtc_media() -> Media:
+    """Media with the default limits of a peer."""
+    return WebRtcMedia(PeerSettings())

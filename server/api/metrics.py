@@ -1,0 +1,158 @@
+"""The Prometheus side: one registry per server, names with the prefix `onbeat_`, bounded labels.
+
+Counters and histograms are fed as things happen; gauges are read when the page is asked for.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.exposition import generate_latest
+
+import onbeat
+from onbeat.server.api.hub import EngineHub
+from onbeat.server.api.measures import STAGES, Sent
+from onbeat.server.api.sessions import SessionManager
+from onbeat.server.api.telemetry import Telemetry
+from onbeat.server.engine.messages import ChunkDropped, ChunkReady, EngineReady, EngineStats
+
+_FAST = (1, 2, 4, 6, 8, 10, 12, 16, 20, 25, 33, 40, 50, 66, 83, 100)
+_SLOW = (150, 200, 300, 500, 750, 1000, 2000)
+FRAME_BUCKETS = tuple(milliseconds / 1000 for milliseconds in _FAST + _SLOW)
+FINE_BUCKETS = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2)
+JOB_BUCKETS = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960)
+ROW_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+OUTCOMES = ("completed", "failed", "cancelled")
+
+
+class Metrics:
+    """All metrics of one server. Updating is thread-safe."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._live_gauges()
+        self._engine_gauges()
+        self._histograms()
+        self._counters()
+        self._model = Info("onbeat_model", "The served model", registry=self.registry)
+        build = Info("onbeat_build", "This program", registry=self.registry)
+        build.info({"version": onbeat.__version__})
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"onbeat_{name}", text, registry=self.registry)
+
+    def _live_gauges(self) -> None:
+        self._sessions = self._gauge("sessions_active", "Open live sessions")
+        self._viewers = self._gauge("viewers_active", "Connected viewers")
+        self._jobs_running = self._gauge("jobs_running", "Jobs being generated")
+        self._jobs_waiting = self._gauge("jobs_waiting", "Jobs waiting")
+        self.artifact_bytes = self._gauge("artifact_bytes", "Bytes of stored videos")
+
+    def _engine_gauges(self) -> None:
+        self._up = self._gauge("engine_up", "1 while the engine is warm")
+        self._busy = self._gauge("engine_busy_ratio", "Share of time the compute lane worked")
+        self._utilisation = self._gauge("engine_utilisation_ratio", "Share promised by admission")
+        self._capacity = self._gauge("engine_streams_capacity", "Live streams the engine can hold")
+        self._pages = self._gauge("kv_pages_used", "KV pages in use")
+        self._pages_total = self._gauge("kv_pages", "KV pages of the pool")
+        self._usage = self._gauge("kv_cache_usage_ratio", "KV pages in use over all")
+        self._slots = self._gauge("state_slots_used", "Decoder state slots in use")
+        self._slots_total = self._gauge("state_slots", "Decoder state slots")
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"onbeat_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+    def _histograms(self) -> None:
+        make = self._histogram
+        self.first_frame = make(
+            "time_to_first_frame_seconds", "Offer to first frame", FRAME_BUCKETS
+        )
+        self.photon = make("control_to_photon_seconds", "Control to its first frame", FRAME_BUCKETS)
+        self._stage = make(
+            "chunk_duration_seconds", "A live chunk's stages", FRAME_BUCKETS, "stage"
+        )
+        self._step = make("denoise_step_seconds", "One batched step", FRAME_BUCKETS)
+        self._plan = make("plan_seconds", "Planning one tick", FINE_BUCKETS)
+        self._rows = make("batch_rows", "Rows of a batch", ROW_BUCKETS)
+        self._queue_wait = make("queue_wait_seconds", "A job's wait for its start", JOB_BUCKETS)
+        self._job = make("job_duration_seconds", "A job's run", JOB_BUCKETS, "outcome")
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"onbeat_{name}", text, labels, registry=self.registry)
+
+    def _counters(self) -> None:
+        self._generated = self._counter("frames_generated", "Frames made for live streams")
+        self._sent = self._counter("frames_sent", "Frames sent")
+        self._due = self._counter("frames_due", "Frames due at senders with viewers")
+        self._on_time = self._counter("frames_on_time", "Frames sent on time")
+        self._dropped = self._counter("frames_dropped", "Frames not sent", "reason")
+        self._chunks = self._counter("chunks", "Live chunks by outcome", "outcome")
+        self._jobs = self._counter("jobs", "Finished jobs", "outcome")
+        self._rejected = self._counter("admission_rejected", "Streams refused", "reason")
+        self._restarts = self._counter("engine_restarts", "Engine processes replaced")
+
+    # ---- as things happen ----------------------------------------------------------------------
+
+    def model(self, ready: EngineReady) -> None:
+        size = f"{ready.width}x{ready.height}"
+        self._model.info({"name": ready.model, "size": size, "fps": str(ready.fps)})
+
+    def chunk(self, event: ChunkReady) -> None:
+        self._generated.inc(event.frames)
+        self._chunks.labels("on_time" if event.on_time else "late").inc()
+        for stage in STAGES:
+            self._stage.labels(stage).observe(getattr(event.stages, stage))
+
+    def chunk_dropped(self, event: ChunkDropped) -> None:
+        self._chunks.labels(f"dropped_{event.cause}").inc()
+
+    def rejected(self, code: str) -> None:
+        self._rejected.labels(code if code in ("capacity", "invalid") else "other").inc()
+
+    def engine_stats(self, stats: EngineStats) -> None:
+        for seconds in stats.step_seconds:
+            self._step.observe(seconds)
+        for seconds in stats.plan_seconds:
+            self._plan.observe(seconds)
+        for rows in stats.batch_rows:
+            self._rows.observe(rows)
+
+    def engine_restarted(self) -> None:
+        self._restarts.inc()
+
+    def sent(self, sent: Sent) -> None:
+        self._due.inc(sent.due)
+        self._on_time.inc(sent.on_time)
+        self._sent.inc(sent.sent)
+        for reason, count in sent.dropped.items():
+            self._dropped.labels(reason).inc(count)
+
+    def job_started(self, waited: float) -> None:
+        self._queue_wait.observe(max(0.0, waited))
+
+    def job_finished(self, outcome: str, seconds: float) -> None:
+        assert outcome in OUTCOMES, outcome
+        self._jobs.labels(outcome).inc()
+        self._job.labels(outcome).observe(max(0.0, seconds))
+
+    # ---- when asked ----------------------------------------------------------------------------
+
+    def render(self, hub: EngineHub, sessions: SessionManager, telemetry: Telemetry) -> bytes:
+        """The text of GET /metrics."""
+        self._sessions.set(len(sessions.all()))
+        self._viewers.set(sum(len(session.viewers) for session in sessions.all()))
+        self._jobs_running.set(telemetry.job_counts.get("running", 0))
+        self._jobs_waiting.set(telemetry.job_counts.get("queued", 0))
+        self._up.set(hub.state == "ready")
+        self._capacity.set(hub.ready.capacity_streams if hub.ready else 0)
+        if hub.stats is not None:
+            self._engine(hub.stats)
+        return generate_latest(self.registry)
+
+    def _engine(self, stats: EngineStats) -> None:
+        self._busy.set(stats.busy_ratio)
+        self._utilisation.set(stats.utilisation)
+        self._pages.set(stats.pages_used)
+        self._pages_total.set(stats.pages_total)
+        self._usage.set(stats.pages_used / stats.pages_total if stats.pages_total else 0)
+        self._slots.set(stats.slots_used)
+        self._slots_total.set(stats.slots_total)

@@ -1,0 +1,28 @@
+"""The preview page, the latency page and their assets: plain files of this package."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse
+from starlette.staticfiles import StaticFiles
+
+STATIC = Path(str(files("onbeat.server.api").joinpath("static")))
+NO_CACHE = {"cache-control": "no-cache"}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def preview() -> FileResponse:
+    return FileResponse(STATIC / "index.html", headers=NO_CACHE)
+
+
+@router.get("/dashboard")
+async def dashboard() -> FileResponse:
+    return FileResponse(STATIC / "dashboard.html", headers=NO_CACHE)
+
+
+def assets() -> StaticFiles:
+    """The files below /static."""
+    return StaticFiles(directory=STATIC, check_dir=False)

@@ -1,0 +1,208 @@
+"""One live session: what was asked for, how far it is, who watches, who listens to its events."""
+
+import asyncio
+import time
+from collections import deque
+from typing import Any, Literal
+
+from onbeat.server.api.errors import ApiError
+from onbeat.server.api.measures import SessionMeter
+from onbeat.server.api.media import BroadcastLike, PeerLike
+from onbeat.server.api.schemas import Applied, SessionView
+from onbeat.server.engine.messages import EngineReady
+from onbeat.server.vocabulary import new_id
+
+Status = Literal["starting", "live", "paused", "restarting", "failed", "closed"]
+LISTENER_QUEUE = 64
+ASKED_KEPT = 64
+
+
+class Viewer:
+    """A connected viewer. `stats`: what its browser last reported."""
+
+    def __init__(self, peer: PeerLike) -> None:
+        self.id = new_id("viewer")
+        self.etag = f'"{self.id}"'
+        self.peer = peer
+        self.stats: dict[str, float] = {}
+
+
+class Listener:
+    """One reader of the session's events; the oldest are lost if it does not read."""
+
+    def __init__(self) -> None:
+        self.events: deque[dict[str, Any]] = deque(maxlen=LISTENER_QUEUE)
+        self.wake = asyncio.Event()
+
+    def put(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        self.wake.set()
+
+
+class Session:
+    """The stream's id is the session's. Not thread-safe: the event loop's alone."""
+
+    def __init__(
+        self,
+        *,
+        ready: EngineReady,
+        prompt: str,
+        seed: int,
+        steps: int,
+        audio: bool,
+        plain: bool,
+        broadcast: BroadcastLike,
+    ) -> None:
+        self.id = self.stream_id = new_id("session")
+        self.ready = ready
+        self.prompt, self.seed, self.steps, self.audio = prompt, seed, steps, audio
+        self.plain = plain
+        self.broadcast = broadcast
+        self.meter = SessionMeter()
+        self.created_at = int(time.time())
+        self.created = time.monotonic()
+        self.state: Literal["starting", "live", "failed", "closed"] = "starting"
+        self.failed_at: float | None = None
+        self.engine_down = False
+        self.user_paused = self.auto_paused = False
+        self.recognised: list[str] = []
+        self.revision = 0
+        self.asked: dict[int, float] = {}
+        """When each revision that is not applied yet was asked for."""
+        self.error: dict[str, Any] | None = None
+        self.viewers: dict[str, Viewer] = {}
+        self.first_offer: float | None = None
+        self.listeners: set[Listener] = set()
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._last_applied: Applied | None = None
+        self._waiting: list[tuple[int, asyncio.Future[Applied]]] = []
+        self._alone_since: float | None = self.created
+
+    # ---- state ---------------------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        return self.user_paused or self.auto_paused
+
+    @property
+    def status(self) -> Status:
+        if self.state == "live":
+            if self.engine_down:
+                return "restarting"
+            return "paused" if self.paused else "live"
+        return self.state
+
+    @property
+    def chunk_seconds(self) -> float:
+        return self.ready.chunk_frames / self.ready.fps
+
+    def view(self) -> SessionView:
+        """As the API shows it."""
+        base = f"/v1/sessions/{self.id}"
+        return SessionView(
+            id=self.id,
+            status=self.status,
+            model=self.ready.model,
+            prompt=self.prompt,
+            recognised=self.recognised,
+            seed=self.seed,
+            num_inference_steps=self.steps,
+            audio=self.audio,
+            fps=self.ready.fps,
+            width=self.ready.width,
+            height=self.ready.height,
+            created_at=self.created_at,
+            whep_url=f"{base}/whep",
+            duplex_url=f"{base}/duplex",
+            events_url=f"{base}/events",
+            viewers=len(self.viewers),
+            revision=self.revision,
+            error=self.error,
+        )
+
+    # ---- what happened -------------------------------------------------------------------------
+
+    def admit(self, recognised: list[str]) -> None:
+        """The engine runs the stream (again)."""
+        self.state, self.engine_down = "live", False
+        self.recognised = recognised
+        if not self.opened.done():
+            self.opened.set_result(None)
+
+    def refuse(self, error: ApiError) -> None:
+        """The engine does not take the stream: at once, or when it came back."""
+        if self.opened.done():
+            self.fail(error.code, error.message)
+        else:
+            self.opened.set_exception(error)
+
+    def fail(self, code: str, message: str) -> None:
+        self.state, self.failed_at = "failed", time.monotonic()
+        self.error = {"message": message, "type": "server_error", "code": code, "param": None}
+        self.announce({"type": "ended", "reason": code, "error": self.error})
+        if not self.opened.done():
+            self.opened.set_exception(ApiError(503, code, message))
+
+    def apply(self, applied: Applied) -> bool:
+        """A revision has taken effect; False if that was known."""
+        last = self._last_applied
+        if last is not None and applied.revision <= last.revision:
+            return False
+        self._last_applied, self.recognised = applied, applied.recognised
+        for revision, future in self._waiting:
+            if revision <= applied.revision and not future.done():
+                future.set_result(applied)
+        self._waiting = [entry for entry in self._waiting if not entry[1].done()]
+        self.announce({"type": "applied", **applied.model_dump()})
+        return True
+
+    def asked_at(self, revision: int) -> float | None:
+        """When a revision was asked for; forgets it and all before."""
+        at = self.asked.get(revision)
+        self.asked = {k: v for k, v in list(self.asked.items())[-ASKED_KEPT:] if k > revision}
+        return at
+
+    def wait_for(self, revision: int) -> asyncio.Future[Applied]:
+        """Resolves once this revision, or a later one, has taken effect."""
+        future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        if self._last_applied is not None and self._last_applied.revision >= revision:
+            future.set_result(self._last_applied)
+        else:
+            self._waiting.append((revision, future))
+        return future
+
+    def announce(self, message: dict[str, Any]) -> None:
+        """Tells all viewers with a data channel, and all listeners."""
+        for viewer in self.viewers.values():
+            viewer.peer.send(message)
+        for listener in self.listeners:
+            listener.put(message)
+
+    # ---- viewers -------------------------------------------------------------------------------
+
+    def note_viewers(self, now: float) -> None:
+        """Forgets viewers that are gone, and since when there is none."""
+        self.viewers = {k: v for k, v in self.viewers.items() if not v.peer.closed}
+        if self.viewers:
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = now
+
+    def lonely(self, now: float) -> float:
+        """Seconds without a viewer."""
+        return 0.0 if self._alone_since is None else now - self._alone_since
+
+    def end(self, reason: str) -> None:
+        self.state = "closed"
+        self.announce({"type": "ended", "reason": reason, "error": self.error})
+        for listener in self.listeners:
+            listener.wake.set()
+
+    async def release(self) -> None:
+        """Closes all connections. Call after `end`."""
+        if not self.opened.done():
+            self.opened.cancel()
+        peers = [viewer.peer for viewer in self.viewers.values()]
+        self.viewers = {}
+        await asyncio.gather(*(peer.close() for peer in peers), return_exceptions=True)
+        self.broadcast.close()

@@ -1,0 +1,267 @@
+"""Live sessions: opened, steered, watched, paused without viewers, closed when idle.
+
+Everything here runs on the event loop; engine events arrive through `call_soon_threadsafe`. What it
+is not: HTTP (routes), the measuring (measures.py), or who watches (viewers.py).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from onbeat.server.api.errors import ApiError, invalid, not_found, unavailable
+from onbeat.server.api.hub import EngineHub
+from onbeat.server.api.media import Media
+from onbeat.server.api.schemas import Applied, Control
+from onbeat.server.api.session import Session
+from onbeat.server.config import Settings
+from onbeat.server.engine.client import ChunkPayload
+from onbeat.server.engine.messages import (
+    ChunkDropped,
+    ChunkReady,
+    CloseStream,
+    ControlApplied,
+    ControlStream,
+    EngineDown,
+    EngineReady,
+    Event,
+    OpenStream,
+    StreamEnded,
+    StreamOpened,
+    StreamRefused,
+)
+from onbeat.webrtc.media import MediaChunk
+
+OPEN_SECONDS = 10.0
+APPLY_SECONDS = 2.0
+PLAIN_LIFE_SECONDS = 30.0
+
+Watcher = Callable[[str, Session, Any], None]
+
+
+class SessionManager:
+    """All live sessions of this server."""
+
+    def __init__(self, settings: Settings, hub: EngineHub, media: Media) -> None:
+        self._settings = settings
+        self._hub = hub
+        self._media = media
+        self._sessions: dict[str, Session] = {}
+        self._loop = asyncio.get_running_loop()
+        self.watchers: list[Watcher] = []
+        """Called with "opened", "chunk", "dropped", "applied", "refused" or "closed"."""
+
+    def all(self) -> list[Session]:
+        """Open sessions, oldest first."""
+        return list(self._sessions.values())
+
+    def get(self, session_id: str) -> Session:
+        """Raises ApiError 404."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise not_found("session", session_id)
+        return session
+
+    # ---- what clients ask for ------------------------------------------------------------------
+
+    async def open(
+        self,
+        *,
+        ready: EngineReady,
+        prompt: str,
+        seed: int,
+        steps: int,
+        audio: bool = True,
+        plain: bool = False,
+    ) -> Session:
+        """A session that the engine has admitted. Raises ApiError 503 if it has not."""
+        limit = self._settings.max_sessions
+        if len(self._sessions) >= limit:
+            raise unavailable("capacity", f"{limit} sessions are open, which is the most allowed.")
+        session = Session(
+            ready=ready,
+            prompt=prompt,
+            seed=seed,
+            steps=steps,
+            audio=audio,
+            plain=plain,
+            broadcast=self._media.broadcast(ready),
+        )
+        self._sessions[session.id] = session
+        self._hub.attach(session.stream_id, self._sink)
+        self._hub.send(
+            OpenStream(
+                stream_id=session.stream_id, kind="live", prompt=prompt, seed=seed, steps=steps
+            )
+        )
+        try:
+            await self._admitted(session)
+        except BaseException:
+            await self.close(session, "closed")
+            raise
+        return session
+
+    async def _admitted(self, session: Session) -> None:
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await session.opened
+        except TimeoutError as error:
+            message = f"The engine did not answer within {OPEN_SECONDS:.0f} s."
+            raise unavailable("engine_busy", message, retry_after=5) from error
+
+    def control(self, session: Session, control: Control) -> int:
+        """Sends a change to the engine; its revision. Raises ApiError 422."""
+        most = session.ready.max_steps
+        if control.steps is not None and control.steps > most:
+            raise invalid("steps", control.steps, f"allowed: 1 to {most}")
+        session.revision += 1
+        session.asked[session.revision] = time.monotonic()
+        session.prompt = control.prompt if control.prompt is not None else session.prompt
+        session.seed = control.seed if control.seed is not None else session.seed
+        session.steps = control.steps if control.steps is not None else session.steps
+        session.user_paused = session.user_paused if control.paused is None else control.paused
+        self._hub.send(
+            ControlStream(
+                stream_id=session.stream_id,
+                revision=session.revision,
+                prompt=control.prompt,
+                seed=control.seed,
+                steps=control.steps,
+                paused=session.paused,
+            )
+        )
+        return session.revision
+
+    async def applied(self, session: Session, revision: int) -> Applied | None:
+        """Where a revision takes effect; None if that is not known within 2 s."""
+        if session.paused or session.status != "live":
+            return None
+        waiting = session.wait_for(revision)
+        try:
+            async with asyncio.timeout(APPLY_SECONDS):
+                return await waiting
+        except TimeoutError:
+            return None
+
+    async def close(self, session: Session, reason: str) -> None:
+        """Ends the stream, its viewers and the session. Idempotent."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        self._hub.detach(session.stream_id)
+        self._hub.send(CloseStream(stream_id=session.stream_id))
+        session.end(reason)
+        self._tell("closed", session, reason)
+        await session.release()
+
+    async def close_all(self) -> None:
+        await asyncio.gather(*(self.close(session, "closed") for session in self.all()))
+
+    # ---- the passing of time -------------------------------------------------------------------
+
+    async def sweep(self, now: float) -> None:
+        """Pauses what nobody watches, resumes what somebody does, ends what is over."""
+        for session in self.all():
+            session.note_viewers(now)
+            self._pause(session, now)
+            if session.failed_at is not None and now - session.failed_at > PLAIN_LIFE_SECONDS:
+                await self.close(session, "failed")
+            elif self._idle(session, now):
+                await self.close(session, "idle")
+
+    def watched(self, session: Session) -> None:
+        """A viewer has come: generation goes on at once."""
+        now = time.monotonic()
+        session.note_viewers(now)
+        self._pause(session, now)
+
+    def _pause(self, session: Session, now: float) -> None:
+        wanted = session.lonely(now) > self._settings.pause_after_seconds
+        if wanted == session.auto_paused or session.state != "live":
+            return
+        before = session.paused
+        session.auto_paused = wanted
+        if session.paused != before:
+            self._hub.send(
+                ControlStream(
+                    stream_id=session.stream_id, revision=session.revision, paused=session.paused
+                )
+            )
+
+    def _idle(self, session: Session, now: float) -> bool:
+        life = self._settings.idle_session_seconds
+        return session.lonely(now) > (min(PLAIN_LIFE_SECONDS, life) if session.plain else life)
+
+    # ---- what the engine says ------------------------------------------------------------------
+
+    def _sink(self, event: Event, payload: ChunkPayload | None) -> None:
+        """On the reader thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._handle, event, payload)
+
+    def _handle(self, event: Event, payload: ChunkPayload | None) -> None:
+        if isinstance(event, EngineDown):
+            for each in self.all():
+                each.engine_down = True
+        session = self._sessions.get(getattr(event, "stream_id", ""))
+        if session is None:
+            return
+        match event:
+            case StreamOpened(recognised=recognised):
+                session.admit(recognised)
+                self._tell("opened", session, event)
+            case StreamRefused():
+                self._refused(session, event)
+            case ChunkReady():
+                assert payload is not None
+                self._deliver(session, event, payload)
+            case ChunkDropped():
+                session.meter.dropped(event, session.ready.chunk_frames, time.monotonic())
+                self._tell("dropped", session, event)
+            case ControlApplied():
+                self._apply(session, event)
+            case StreamEnded(reason=reason, error=error):
+                session.fail(reason, error or f"The stream ended: {reason}.")
+
+    def _refused(self, session: Session, event: StreamRefused) -> None:
+        self._tell("refused", session, event)
+        if event.code == "invalid":
+            error = ApiError(422, "invalid_value", event.reason, param="prompt")
+        else:
+            error = unavailable(
+                "capacity",
+                event.reason,
+                retry_after=event.retry_after,
+                queue_position=event.queue_position,
+            )
+        session.refuse(error)
+
+    def _deliver(self, session: Session, event: ChunkReady, payload: ChunkPayload) -> None:
+        session.broadcast.push(
+            MediaChunk(
+                index=event.chunk,
+                frames=payload.frames,
+                audio=payload.audio if session.audio else payload.audio * 0,
+                fps=session.ready.fps,
+                sample_rate=session.ready.sample_rate,
+                playout_at=event.playout_at,
+                revision=event.revision,
+            )
+        )
+        session.engine_down = False
+        session.meter.delivered(event, time.monotonic())
+        self._tell("chunk", session, event)
+
+    def _apply(self, session: Session, event: ControlApplied) -> None:
+        applied = Applied(
+            revision=event.revision,
+            chunk=event.chunk,
+            media_time=round(event.chunk * session.chunk_seconds, 4),
+            due_in_ms=round(1000 * (event.playout_at - time.monotonic()), 1),
+            recognised=event.recognised,
+        )
+        if session.apply(applied):
+            self._tell("applied", session, event)
+
+    def _tell(self, what: str, session: Session, detail: Any) -> None:
+        for watcher in self.watchers:
+            watcher(what, session, detail)

@@ -1,0 +1,113 @@
+"""/v1/sessions: open, list, look at, steer, close, and follow by server-sent events."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel
+
+from onbeat.server.api.body import json_body, schema_of
+from onbeat.server.api.front import Front, FrontDep
+from onbeat.server.api.limits import check_session, seed_or_random, served
+from onbeat.server.api.schemas import Control, ControlView, SessionCreate, SessionView
+from onbeat.server.api.session import Listener, Session
+from onbeat.server.api.telemetry import session_status
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+
+class SessionList(BaseModel):
+    object: str = "list"
+    data: list[SessionView]
+
+
+class SessionDeleted(BaseModel):
+    id: str
+    object: str = "session.deleted"
+    deleted: bool = True
+
+
+@router.post(
+    "", status_code=201, operation_id="create_session", openapi_extra=schema_of(SessionCreate)
+)
+async def create_session(
+    front: FrontDep, body: Annotated[SessionCreate, Depends(json_body(SessionCreate))]
+) -> SessionView:
+    """Opens a live session; 503 with a place in the queue if the device is full."""
+    ready = served(front.hub)
+    steps = check_session(body, ready)
+    session = await front.sessions.open(
+        ready=ready,
+        prompt=body.prompt,
+        seed=seed_or_random(body.seed),
+        steps=steps,
+        audio=body.audio,
+    )
+    return session.view()
+
+
+@router.get("", operation_id="list_sessions")
+async def list_sessions(front: FrontDep) -> SessionList:
+    """Open sessions, oldest first."""
+    return SessionList(data=[session.view() for session in front.sessions.all()])
+
+
+@router.get("/{session_id}", operation_id="get_session")
+async def get_session(front: FrontDep, session_id: str) -> SessionView:
+    return front.sessions.get(session_id).view()
+
+
+@router.patch("/{session_id}", operation_id="control_session", openapi_extra=schema_of(Control))
+async def control_session(
+    front: FrontDep, session_id: str, body: Annotated[Control, Depends(json_body(Control))]
+) -> ControlView:
+    """Changes a running session; the answer names the chunk at which that takes effect."""
+    session = front.sessions.get(session_id)
+    revision = front.sessions.control(session, body)
+    applied = await front.sessions.applied(session, revision)
+    view = session.view().model_dump() | {"revision": revision}
+    return ControlView(
+        **view,
+        applied=applied is not None,
+        chunk=applied.chunk if applied else None,
+        media_time=applied.media_time if applied else None,
+    )
+
+
+@router.delete("/{session_id}", operation_id="close_session")
+async def close_session(front: FrontDep, session_id: str) -> SessionDeleted:
+    await front.sessions.close(front.sessions.get(session_id), "closed")
+    return SessionDeleted(id=session_id)
+
+
+def _existing(front: FrontDep, session_id: str) -> Session:
+    """A dependency, so that an unknown id is refused before the stream of events begins."""
+    return front.sessions.get(session_id)
+
+
+@router.get(
+    "/{session_id}/events", operation_id="session_events", response_class=EventSourceResponse
+)
+async def session_events(
+    front: FrontDep, session: Annotated[Session, Depends(_existing)]
+) -> AsyncIterator[ServerSentEvent]:
+    """Status once a second, applied changes, and the end; one event per line of `data`."""
+    async for message in _messages(front, session):
+        yield ServerSentEvent(data=message, event=str(message["type"]))
+
+
+async def _messages(front: Front, session: Session) -> AsyncIterator[dict[str, Any]]:
+    listener = Listener()
+    session.listeners.add(listener)
+    listener.put(session_status(session, front.hub.state, session.created))
+    try:
+        while True:
+            await listener.wake.wait()
+            listener.wake.clear()
+            while listener.events:
+                yield listener.events.popleft()
+            if session.state == "closed":
+                return
+    finally:
+        session.listeners.discard(listener)

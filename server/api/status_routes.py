@@ -1,0 +1,103 @@
+"""/health, /ready, /metrics, /v1/models and the overview that the latency page draws."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import JSONResponse, Response
+
+from onbeat.server.api.errors import ApiError
+from onbeat.server.api.front import Front, FrontDep
+from onbeat.server.api.limits import served
+from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview
+from onbeat.server.engine.messages import EngineReady
+
+router = APIRouter(tags=["status"])
+
+
+@router.get("/health", operation_id="health")
+async def health() -> dict[str, str]:
+    """This process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/ready", operation_id="ready")
+async def ready(front: FrontDep) -> Response:
+    """200 once streams can be opened, 503 with the reason before."""
+    state = front.hub.state
+    body: dict[str, Any] = {"status": "ready" if state == "ready" else "not_ready", "engine": state}
+    if state == "ready":
+        return JSONResponse(body)
+    body["reason"] = front.hub.reason
+    return JSONResponse(body, 503, headers={"retry-after": "1"})
+
+
+@router.get("/metrics", operation_id="metrics", response_class=Response)
+async def metrics(front: FrontDep) -> Response:
+    """Prometheus text."""
+    text = front.metrics.render(front.hub, front.sessions, front.telemetry)
+    return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+@router.get("/v1/models", operation_id="list_models")
+async def list_models(front: FrontDep) -> dict[str, Any]:
+    """The served model and its limits."""
+    return {"object": "list", "data": [_model(front, served(front.hub))]}
+
+
+@router.get("/v1/models/{model_id:path}", operation_id="get_model")
+async def get_model(front: FrontDep, model_id: str) -> dict[str, Any]:
+    announced = served(front.hub)
+    if model_id != announced.model:
+        message = f"model: {model_id!r} is not served; allowed: {announced.model!r}"
+        raise ApiError(404, "model_not_found", message, param="model")
+    return _model(front, announced)
+
+
+def _model(front: Front, announced: EngineReady) -> dict[str, Any]:
+    return {
+        "id": announced.model,
+        "object": "model",
+        "created": front.started_at,
+        "owned_by": "onbeat",
+        "sizes": [f"{announced.width}x{announced.height}"],
+        "fps": announced.fps,
+        "chunk_frames": announced.chunk_frames,
+        "sample_rate": announced.sample_rate,
+        "default_steps": announced.default_steps,
+        "max_steps": announced.max_steps,
+        "max_seconds": front.settings.max_video_seconds,
+        "capacity_streams": announced.capacity_streams,
+    }
+
+
+@router.get("/v1/overview", operation_id="overview")
+async def overview(front: FrontDep) -> Overview:
+    """How the server does at this instant."""
+    return front.telemetry.latest
+
+
+@router.get("/v1/overview/history", operation_id="overview_history")
+async def history(
+    front: FrontDep, seconds: Annotated[float, Query(gt=0, le=HISTORY_SECONDS)] = 60
+) -> dict[str, Any]:
+    """The overviews of the last seconds, oldest first, without their sessions."""
+    count = max(1, round(seconds / TICK_SECONDS))
+    return {
+        "object": "list",
+        "interval_s": TICK_SECONDS,
+        "data": list(front.telemetry.history)[-count:],
+    }
+
+
+@router.get(
+    "/v1/overview/events", operation_id="overview_events", response_class=EventSourceResponse
+)
+async def overview_events(front: FrontDep) -> AsyncIterator[ServerSentEvent]:
+    """The overview twice a second."""
+    while True:
+        yield ServerSentEvent(data=front.telemetry.latest, event="overview")
+        async with front.ticked:
+            await front.ticked.wait()

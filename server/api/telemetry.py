@@ -1,0 +1,213 @@
+"""What the pages show: gathers events and samples, and makes the overview of this instant.
+
+Runs on the event loop. Shapes are documented in docs/api.md. Not Prometheus: see metrics.py.
+"""
+
+import time
+from collections import Counter, deque
+from typing import Any
+
+from onbeat.server.api.hub import EngineHub
+from onbeat.server.api.measures import STAGES, Quantiles, Sent, Window, quantiles, ratio
+from onbeat.server.api.session import Session
+from onbeat.server.api.sessions import SessionManager
+from onbeat.server.engine.messages import ChunkReady, EngineStats
+from onbeat.webrtc.stats import Percentiles
+
+TICK_SECONDS = 0.5
+HISTORY_SECONDS = 600
+SHOWN_SESSIONS = 64
+
+Overview = dict[str, Any]
+
+
+class Telemetry:
+    """Windows of the last ten seconds, totals since the start, and the history of overviews."""
+
+    def __init__(self, hub: EngineHub, sessions: SessionManager) -> None:
+        self._hub = hub
+        self._sessions = sessions
+        self._started = time.monotonic()
+        self._windows = {name: Window() for name in ("step", "plan", "decode", *STAGES)}
+        self._rows = Window()
+        self._first_frames: deque[float] = deque(maxlen=200)
+        self._first_seen: set[str] = set()
+        self._due, self._on_time = Window(), Window()
+        self.rejected: Counter[str] = Counter()
+        self.frames_due = self.frames_on_time = 0
+        self.job_counts: dict[str, int] = {}
+        self.history: deque[Overview] = deque(maxlen=round(HISTORY_SECONDS / TICK_SECONDS))
+        self.latest: Overview = {}
+        sessions.watchers.append(self._watch)
+
+    # ---- what comes in -------------------------------------------------------------------------
+
+    def _watch(self, what: str, session: Session, detail: Any) -> None:
+        if what == "chunk":
+            self._chunk(detail)
+        elif what == "refused":
+            self.rejected[detail.code] += 1
+        elif what == "closed":
+            self._first_seen.discard(session.id)
+
+    def _chunk(self, event: ChunkReady) -> None:
+        now = time.monotonic()
+        for name in STAGES:
+            self._windows[name].add(now, getattr(event.stages, name))
+
+    def engine_stats(self, stats: EngineStats) -> None:
+        """A report of the engine: each list is what happened since the last one."""
+        now = time.monotonic()
+        for rows in stats.batch_rows:
+            self._rows.add(now, rows)
+        for name in ("step", "plan", "decode"):
+            for seconds in getattr(stats, f"{name}_seconds"):
+                self._windows[name].add(now, seconds)
+
+    def sample(self, now: float) -> list[Sent]:
+        """Asks every sender for its totals; what is new since the last time."""
+        sent = [self._sample(session, now) for session in self._sessions.all()]
+        due, on_time = sum(s.due for s in sent), sum(s.on_time for s in sent)
+        self.frames_due += due
+        self.frames_on_time += on_time
+        self._due.add(now, due)
+        self._on_time.add(now, on_time)
+        return sent
+
+    def _sample(self, session: Session, now: float) -> Sent:
+        sent = session.meter.sampled(session.broadcast.stats(), now)
+        first = session.meter.sender.first_frame_at
+        if first is not None and session.first_offer is not None:
+            if session.id not in self._first_seen:
+                self._first_seen.add(session.id)
+                self._first_frames.append(max(0.0, first - session.first_offer))
+        return sent
+
+    # ---- what goes out -------------------------------------------------------------------------
+
+    def tick(self, now: float) -> Overview:
+        """Makes the overview of this instant and keeps it, without its sessions, as history."""
+        self.latest = self.overview(now)
+        self.history.append(self.latest | {"sessions": []})
+        return self.latest
+
+    def overview(self, now: float) -> Overview:
+        """The shape of GET /v1/overview."""
+        return {
+            "at": round(time.time(), 3),
+            "uptime_s": round(now - self._started, 1),
+            "engine": self._engine(),
+            "live": self._live(now),
+            "batch": self._batch(now),
+            "stages_ms": self._stages(now),
+            "first_frame_ms": quantiles(list(self._first_frames), scale=1000.0),
+            "jobs": dict(self.job_counts),
+            "rejected": dict(self.rejected),
+            "sessions": [
+                session_overview(session, self._hub.state, now)
+                for session in self._sessions.all()[:SHOWN_SESSIONS]
+            ],
+        }
+
+    def _engine(self) -> dict[str, Any]:
+        ready, stats = self._hub.ready, self._hub.stats
+        return {
+            "state": self._hub.state,
+            "pid": ready.pid if ready else None,
+            "restarts": self._hub.restarts,
+            "model": ready.model if ready else None,
+            "capacity_streams": ready.capacity_streams if ready else None,
+            "busy_ratio": stats.busy_ratio if stats else None,
+            "utilisation": stats.utilisation if stats else None,
+            "pages_used": stats.pages_used if stats else None,
+            "pages_total": stats.pages_total if stats else None,
+            "slots_used": stats.slots_used if stats else None,
+            "slots_total": stats.slots_total if stats else None,
+        }
+
+    def _live(self, now: float) -> dict[str, Any]:
+        sessions = self._sessions.all()
+        return {
+            "sessions": len(sessions),
+            "viewers": sum(len(session.viewers) for session in sessions),
+            "frames_due": self.frames_due,
+            "frames_on_time": self.frames_on_time,
+            "on_time_ratio_10s": ratio(self._on_time.total(now), self._due.total(now)),
+            "on_time_ratio": ratio(self.frames_on_time, self.frames_due),
+        }
+
+    def _batch(self, now: float) -> dict[str, Any]:
+        rows = self._rows.values(now)
+        return {
+            "rows_mean": round(sum(rows) / len(rows), 2) if rows else None,
+            "rows_p50": quantiles(rows)["p50"],
+            "rows_max": int(max(rows)) if rows else None,
+            "step_ms": self._windows["step"].milliseconds(now),
+            "plan_ms": self._windows["plan"].milliseconds(now),
+            "decode_ms": self._windows["decode"].milliseconds(now),
+        }
+
+    def _stages(self, now: float) -> dict[str, Quantiles]:
+        sessions = self._sessions.all()
+        made = {name: self._windows[name].milliseconds(now) for name in STAGES}
+        return made | {
+            "encode": _worst([_chunked(s, s.meter.sender.encode_ms) for s in sessions]),
+            "send": _worst([_chunked(s, s.meter.sender.send_ms) for s in sessions]),
+        }
+
+
+def session_overview(session: Session, engine_state: str, now: float) -> dict[str, Any]:
+    """One session's entry of the overview."""
+    return {
+        "id": session.id,
+        "prompt": session.prompt,
+        "status": session.status,
+        "chunk": session.meter.chunk,
+        **_health(session, now),
+        "stages_ms": session.meter.stage_medians(),
+        "recent": list(session.meter.recent),
+        "client": [viewer.stats for viewer in list(session.viewers.values())[:8]],
+    }
+
+
+def session_status(session: Session, engine_state: str, now: float) -> dict[str, Any]:
+    """The message that viewers get once a second."""
+    stages = session.meter.stage_medians()
+    return {
+        "type": "status",
+        "status": session.status,
+        **_health(session, now),
+        **{f"{name}_ms": stages[name] for name in ("queue", "denoise", "decode", "encode")},
+        "engine_state": engine_state,
+    }
+
+
+def _health(session: Session, now: float) -> dict[str, Any]:
+    return {
+        "fps_generated": session.meter.fps_generated(now),
+        "fps_sent": round(session.meter.sender.fps_sent, 2),
+        "on_time_ratio": session.meter.on_time_ratio(now),
+        "steps": session.meter.steps,
+        "slack_ms": session.meter.slack_ms,
+        "dropped": session.meter.dropped_frames,
+        "viewers": len(session.viewers),
+    }
+
+
+def _chunked(session: Session, frame: Percentiles) -> Percentiles:
+    """A time per picture as a time per chunk, like that of the other stages."""
+    frames = session.ready.chunk_frames
+    return Percentiles(
+        p50=frame.p50 * frames, p95=frame.p95 * frames, p99=frame.p99 * frames, count=frame.count
+    )
+
+
+def _worst(all_sessions: list[Percentiles]) -> Quantiles:
+    """Of several sessions, the highest of each percentile."""
+    measured = [entry for entry in all_sessions if entry.count]
+    if not measured:
+        return quantiles([])
+    return {
+        name: round(max(getattr(entry, name) for entry in measured), 3)
+        for name in ("p50", "p95", "p99")
+    }

@@ -1,0 +1,116 @@
+"""Who watches: offers answered within the caps, viewers found again, their messages handled.
+
+Pings, the size of messages and their rate are the peer's own business. What it is not: the HTTP of
+WHEP (whep.py) or the peer connection itself (onbeat.webrtc).
+"""
+
+import math
+import time
+from typing import Any
+
+from pydantic import ValidationError
+
+from onbeat.server.api.errors import ApiError, from_validation, not_found, unavailable
+from onbeat.server.api.media import Media
+from onbeat.server.api.schemas import Control
+from onbeat.server.api.session import Session, Viewer
+from onbeat.server.api.sessions import SessionManager
+from onbeat.webrtc.settings import OfferError
+
+MAX_CLIENT_STATS = 32
+MAX_STAT_NAME = 40
+
+OFFER_STATUS = {"invalid_sdp": 400, "too_large": 413}
+
+
+class Viewers:
+    """Joins and leaves of all sessions. Runs on the event loop."""
+
+    def __init__(self, sessions: SessionManager, media: Media, max_viewers: int) -> None:
+        self._sessions = sessions
+        self._media = media
+        self._max = max_viewers
+        self._joining = 0
+
+    async def join(self, session: Session, offer: str, *, duplex: bool) -> Viewer:
+        """Answers an offer. Raises ApiError: 503 when full, 4xx for an offer that is not taken."""
+        connected = sum(len(s.viewers) for s in self._sessions.all())
+        if connected + self._joining >= self._max:
+            raise unavailable("capacity", f"{self._max} viewers are connected, the most allowed.")
+        if session.first_offer is None:
+            session.first_offer = time.monotonic()
+        self._joining += 1
+        try:
+            return await self._answer(session, offer, duplex=duplex)
+        except OfferError as error:
+            status = OFFER_STATUS.get(error.code, 422)
+            raise ApiError(status, error.code, error.message, param=error.param) from error
+        finally:
+            self._joining -= 1
+
+    async def _answer(self, session: Session, offer: str, *, duplex: bool) -> Viewer:
+        holder: list[Viewer] = []
+
+        def on_message(message: dict[str, Any]) -> None:
+            if holder:
+                self._message(session, holder[0], message)
+
+        peer = await self._media.answer(offer, session.broadcast, on_message if duplex else None)
+        if session.state == "closed":
+            await peer.close()
+            raise not_found("session", session.id)
+        viewer = Viewer(peer)
+        holder.append(viewer)
+        session.viewers[viewer.id] = viewer
+        self._sessions.watched(session)
+        return viewer
+
+    def get(self, session: Session, viewer_id: str) -> Viewer:
+        """Raises ApiError 404."""
+        viewer = session.viewers.get(viewer_id)
+        if viewer is None or viewer.peer.closed:
+            raise not_found("viewer", viewer_id)
+        return viewer
+
+    async def leave(self, session: Session, viewer: Viewer) -> None:
+        session.viewers.pop(viewer.id, None)
+        await viewer.peer.close()
+        session.note_viewers(time.monotonic())
+
+    # ---- the data channel ----------------------------------------------------------------------
+
+    def _message(self, session: Session, viewer: Viewer, message: dict[str, Any]) -> None:
+        """One message of a viewer; what is wrong with it is answered, never raised."""
+        try:
+            self._dispatch(session, viewer, message)
+        except ApiError as error:
+            viewer.peer.send({"type": "error", "error": error.body()})
+
+    def _dispatch(self, session: Session, viewer: Viewer, message: dict[str, Any]) -> None:
+        match message.get("type"):
+            case "control":
+                revision = self._sessions.control(session, _control(message))
+                viewer.peer.send({"type": "accepted", "revision": revision})
+            case "stats":
+                viewer.stats = client_stats(message)
+            case other:
+                allowed = "control, ping, stats"
+                text = f"type: {other!r:.40} is not allowed; allowed: {allowed}"
+                raise ApiError(422, "unknown_message", text, param="type")
+
+
+def _control(message: dict[str, Any]) -> Control:
+    try:
+        return Control.model_validate(message)
+    except ValidationError as error:
+        raise from_validation(error.errors(include_url=False), Control) from error
+
+
+def client_stats(message: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a browser's report, bounded in count and length of names."""
+    numbers = {
+        name: float(value)
+        for name, value in message.items()
+        if isinstance(value, (int, float)) and math.isfinite(value) and len(name) <= MAX_STAT_NAME
+    }
+    return dict(list(numbers.items())[:MAX_CLIENT_STATS])

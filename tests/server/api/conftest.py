@@ -1,0 +1,76 @@
+"""A server with a synthetic engine and without WebRTC, driven through its HTTP."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from onbeat.server.api.app import create_app
+from onbeat.server.api.front import Front
+from onbeat.server.config import Settings
+from tests.server.api.fake_engine import FakeEngine
+from tests.server.api.fake_media import FakeMedia
+
+
+class Server:
+    """A started application and its doubles."""
+
+    def __init__(self, client: TestClient, engine: FakeEngine, media: FakeMedia) -> None:
+        self.http = client
+        self.engine = engine
+        self.media = media
+
+    @property
+    def front(self) -> Front:
+        front: Front = self.http.app.state.front  # type: ignore[attr-defined]
+        return front
+
+    def session(self, **body: Any) -> dict[str, Any]:
+        """A new session."""
+        answer = self.http.post("/v1/sessions", json={"prompt": "a red ball"} | body)
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    """Starts servers; keyword arguments are settings."""
+    with ExitStack() as stack:
+
+        def start(
+            *, engine: FakeEngine | None = None, media: FakeMedia | None = None, **settings: Any
+        ) -> Server:
+            engine, media = engine or FakeEngine(), media or FakeMedia()
+            chosen = Settings(**({"data_dir": tmp_path} | settings))
+            app = create_app(chosen, engine, lambda: media)
+            client = TestClient(app, base_url="http://127.0.0.1:8000")
+            server = Server(stack.enter_context(client), engine, media)
+            until(lambda: client.get("/ready").status_code == 200)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    return start_server()
+
+
+def until(condition: Callable[[], Any], seconds: float = 5.0) -> Any:
+    """Waits for something to become true; what it became."""
+    import time
+
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"not within {seconds} s")

@@ -1,0 +1,78 @@
+"""WebRTC without WebRTC: takes any offer that begins like one, remembers what is sent."""
+
+import asyncio
+from typing import Any
+
+from onbeat.server.api.media import BroadcastLike, OnMessage
+from onbeat.server.engine.messages import EngineReady
+from onbeat.webrtc.media import MediaChunk
+from onbeat.webrtc.settings import OfferError
+from onbeat.webrtc.stats import BroadcastStats, Percentiles
+
+OFFER = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\n"
+ANSWER = "v=0\r\nan answer\r\n"
+
+
+class FakeBroadcast:
+    def __init__(self) -> None:
+        self.chunks: list[MediaChunk] = []
+        self.closed = False
+
+    def push(self, chunk: MediaChunk) -> None:
+        self.chunks.append(chunk)
+
+    def stats(self) -> BroadcastStats:
+        frames = sum(len(chunk.frames) for chunk in self.chunks)
+        times = Percentiles(p50=1.0, p95=2.0, p99=3.0, count=frames)
+        return BroadcastStats(
+            frames_due=frames,
+            frames_sent=frames,
+            frames_on_time=frames,
+            encode_ms=times,
+            send_ms=times,
+            fps_sent=20.0,
+            first_frame_at=self.chunks[0].playout_at if self.chunks else None,
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakePeer:
+    def __init__(self, on_message: OnMessage | None) -> None:
+        self.on_message = on_message
+        self.sent: list[dict[str, Any]] = []
+        self.closed = False
+        self.answer = ANSWER
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeMedia:
+    """`delay`: seconds that an answer takes."""
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self.delay = delay
+        self.broadcasts: list[FakeBroadcast] = []
+        self.peers: list[FakePeer] = []
+        self.closed = False
+
+    def broadcast(self, ready: EngineReady) -> BroadcastLike:
+        self.broadcasts.append(FakeBroadcast())
+        return self.broadcasts[-1]
+
+    async def answer(
+        self, offer: str, broadcast: BroadcastLike, on_message: OnMessage | None
+    ) -> FakePeer:
+        if not offer.startswith("v=0"):
+            raise OfferError("sdp: the offer cannot be read", "sdp", "invalid_sdp")
+        await asyncio.sleep(self.delay)
+        self.peers.append(FakePeer(on_message))
+        return self.peers[-1]
+
+    async def close(self) -> None:
+        self.closed = True
