@@ -23,15 +23,17 @@ from torch.nn import functional as F
 from onbeat.models.toybox.render import render
 from onbeat.models.toybox.scenes import sample_scenes
 from onbeat.models.toybox.video_codec import VideoCodec
+from onbeat.samplers.distill.muon import Muon
 
 WORKERS = 2
 CLIPS = 8
 """Scenes per worker and step; two neighbouring frames of each."""
-PEAK_RATE, LAST_RATE, WARM_UP = 1.5e-3, 2e-5, 100
+PEAK_RATE, LAST_RATE, WARM_UP = 0.04, 4e-4, 20
 NOISE = 0.15
 """Standard deviation of the noise on normalised latents."""
 OBJECT_WEIGHT = 3.0
 EDGE_WEIGHT = 1.0
+SQUARE_WEIGHT = 2.0
 EMA = 0.998
 STATISTICS_RATE = 0.05
 CHECKPOINT_SECONDS = 60.0
@@ -67,12 +69,13 @@ def _weights(masks: Tensor) -> Tensor:
 
 
 def reconstruction_loss(got: Tensor, want: Tensor, masks: Tensor) -> Tensor:
-    """Weighted L1 over pixels plus the same over differences of neighbours."""
+    """Weighted L1 and squares over pixels, plus L1 over differences of neighbours."""
     weights = _weights(masks)
     d = got - want
     dx, dy = d[..., 1:] - d[..., :-1], d[..., 1:, :] - d[..., :-1, :]
     edges = (dx.abs() * weights[..., 1:]).mean() + (dy.abs() * weights[..., 1:, :]).mean()
-    return (d.abs() * weights).mean() + EDGE_WEIGHT * edges
+    pixels = ((d.abs() + SQUARE_WEIGHT * d.square()) * weights).mean()
+    return pixels + EDGE_WEIGHT * edges
 
 
 def _work(codec: VideoCodec, seed: int) -> tuple[float, list[Tensor], Tensor, Tensor]:
@@ -174,7 +177,7 @@ def _start(out: Path, seed: int, resume: bool) -> _Run:
     torch.manual_seed(seed)
     codec = VideoCodec()
     ema = copy.deepcopy(codec).requires_grad_(False)
-    optimizer = torch.optim.Adam(codec.parameters(), lr=PEAK_RATE, betas=(0.9, 0.99), fused=True)
+    optimizer = Muon(codec.parameters(), lr=PEAK_RATE)
     run = _Run(codec=codec, ema=ema, optimizer=optimizer)
     if resume and (out / "state.pt").exists():
         state = torch.load(out / "state.pt", weights_only=True)
