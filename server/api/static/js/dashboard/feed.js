@@ -1,0 +1,76 @@
+// @ts-check
+/** Where the numbers come from: the overview twice a second by server-sent events, and the history. */
+import { call } from "../shared/api.js";
+
+const AGAIN_MS = 2000;
+const SILENT_MS = 4000;
+
+/** Events: "overview" (detail = the overview), "state" (detail = "live" | "waiting" | "lost"). Rests while the page is hidden. */
+export class Feed extends EventTarget {
+  constructor() {
+    super();
+    /** @type {EventSource | null} */
+    this.source = null;
+    this.heard = 0;
+    this.state = "waiting";
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.#close() : this.start()));
+    setInterval(() => this.#check(), 1000);
+  }
+
+  start() {
+    this.#close();
+    this.heard = Date.now();
+    this.source = new EventSource("/v1/overview/events");
+    this.source.addEventListener("overview", (event) => this.#take(event.data));
+  }
+
+  #close() {
+    this.source?.close();
+    this.source = null;
+  }
+
+  /** @param {string} data */
+  #take(data) {
+    this.heard = Date.now();
+    this.#enter("live");
+    this.dispatchEvent(new CustomEvent("overview", { detail: JSON.parse(data) }));
+  }
+
+  /** A source that was refused stays closed: the browser does not come back by itself. */
+  #check() {
+    if (document.hidden) return;
+    const silent = Date.now() - this.heard;
+    if (silent > SILENT_MS) this.#enter("lost");
+    if (silent > SILENT_MS + AGAIN_MS || this.source?.readyState === EventSource.CLOSED) this.start();
+  }
+
+  /** @param {string} state */
+  #enter(state) {
+    if (state === this.state) return;
+    this.state = state;
+    this.dispatchEvent(new CustomEvent("state", { detail: state }));
+  }
+}
+
+/** @param {number} seconds @returns {Promise<any[]>} points in order of time */
+export async function history(seconds) {
+  const { points } = await call("GET", `/v1/overview/history?seconds=${seconds}`);
+  return points;
+}
+
+/** The point that an overview adds to the history. @param {any} o */
+export function pointOf(o) {
+  const sent = o.sessions.map((/** @type {any} */ s) => s.fps_sent).filter((/** @type {any} */ v) => v !== null);
+  return {
+    at: o.at,
+    on_time_ratio: o.live.on_time_ratio_10s,
+    busy_ratio: o.engine.busy_ratio,
+    step_ms_p50: o.batch.step_ms?.p50 ?? null,
+    step_ms_p99: o.batch.step_ms?.p99 ?? null,
+    rows_mean: o.batch.rows_mean,
+    sessions: o.live.sessions,
+    viewers: o.live.viewers,
+    jobs_running: o.jobs?.running ?? null,
+    fps_sent: sent.length ? sent.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0) : null,
+  };
+}

@@ -1,0 +1,80 @@
+// @ts-check
+/** The tiles: one number each, with what it is measured against. Where there is nothing, they say so. */
+import { byId, put } from "../shared/dom.js";
+import { count, duration, fixed, known, ms, percent } from "../shared/format.js";
+
+/** @param {string} id @param {string} text @param {string} [unit] @param {string} [tone] */
+function big(id, text, unit = "", tone = "") {
+  put(byId(id), text, unit);
+  byId(id).dataset.tone = text === "–" ? "" : tone;
+}
+
+/** @param {string} id @param {string} text */
+function sub(id, text) {
+  if (byId(id).textContent !== text) byId(id).textContent = text;
+}
+
+/** @param {string} id @param {unknown} value between 0 and 1 */
+function meter(id, value) {
+  byId(id).hidden = !known(value);
+  if (known(value)) byId(id).value = value;
+}
+
+/** @param {any} q @param {string[]} names */
+const tail = (q, ...names) => (known(q?.p50) ? names.map((name) => `${name} ${ms(q[name])}`).join(", ") + " ms" : "no data");
+
+/** @param {any} o */
+function keepingUp(o) {
+  const { live } = o;
+  const now = live.on_time_ratio_10s;
+  const tone = known(now) ? (now >= 0.98 ? "good" : now >= 0.9 ? "wait" : "bad") : "";
+  big("t-on-time", percent(now), "%", tone);
+  sub("t-on-time-sub", known(now) ? `last 10 s; ${percent(live.on_time_ratio)} % of ${count(live.frames_due)} so far` : known(live.on_time_ratio) ? `none due now; ${percent(live.on_time_ratio)} % so far` : "no data: nobody watches");
+  const sent = o.sessions.map((/** @type {any} */ s) => s.fps_sent).filter(known);
+  big("t-fps", sent.length ? fixed(sent.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0), 1) : "–", "a second");
+  sub("t-fps-sub", `${count(live.sessions)} of ${count(o.engine.capacity_streams)} streams, ${count(live.viewers)} viewers`);
+  big("t-first", ms(o.first_frame_ms?.p50), "ms");
+  sub("t-first-sub", tail(o.first_frame_ms, "p95", "p99"));
+}
+
+/** @param {any} o */
+function device(o) {
+  const { batch, engine } = o;
+  big("t-step", ms(batch.step_ms?.p50), "ms");
+  const plan = batch.plan_ms?.p50 ?? batch.plan_ms;
+  sub("t-step-sub", known(batch.step_ms?.p50) ? `${tail(batch.step_ms, "p95", "p99")}${known(plan) ? `; planning ${plan.toFixed(2)}` : ""}` : "no data");
+  big("t-rows", fixed(batch.rows_mean, 1));
+  sub("t-rows-sub", known(batch.rows_mean) ? `p50 ${fixed(batch.rows_p50)}, most ${fixed(batch.rows_max)}` : "no data");
+  big("t-busy", known(engine.busy_ratio) ? fixed(100 * engine.busy_ratio) : "–", "%");
+  meter("m-busy", engine.busy_ratio);
+  sub("t-busy-sub", known(engine.utilisation) ? `${fixed(100 * engine.utilisation)} % promised to streams` : "no data");
+  big("t-pages", count(engine.pages_used), known(engine.pages_total) ? `of ${count(engine.pages_total)}` : "");
+  meter("m-pages", known(engine.pages_used) && engine.pages_total ? engine.pages_used / engine.pages_total : null);
+  sub("t-pages-sub", known(engine.slots_total) ? `text slots ${count(engine.slots_used)} of ${count(engine.slots_total)}` : "no data");
+}
+
+/** @type {Record<string, string>} */
+const TONES = { ready: "good", starting: "wait", restarting: "wait", failed: "bad" };
+
+/** @param {any} o */
+function rest(o) {
+  const { jobs, engine } = o;
+  const counted = known(jobs?.running) || known(jobs?.queued);
+  big("t-jobs", counted ? count(jobs.running ?? 0) : "–", "running");
+  const parts = ["queued", "completed", "failed", "cancelled"].filter((name) => jobs?.[name]).map((name) => `${count(jobs[name])} ${name}`);
+  sub("t-jobs-sub", counted ? parts.join(", ") || "none so far" : "no data");
+  const refused = Object.entries(o.rejected ?? {});
+  const total = refused.reduce((sum, [, n]) => sum + Number(n), 0);
+  big("t-rejected", o.rejected ? count(total) : "–", "", total ? "wait" : "");
+  sub("t-rejected-sub", refused.map(([code, n]) => `${code} ${count(n)}`).join(", ") || "nobody was turned away");
+  big("t-engine", engine.state ?? "–", "", TONES[engine.state]);
+  const restarts = engine.restarts ? `${engine.restarts} restart${engine.restarts > 1 ? "s" : ""}` : "no restart";
+  sub("t-engine-sub", [engine.model, restarts, `up ${duration(o.uptime_s)}`].filter(Boolean).join(", "));
+}
+
+/** @param {any} overview */
+export function showTiles(overview) {
+  keepingUp(overview);
+  device(overview);
+  rest(overview);
+}

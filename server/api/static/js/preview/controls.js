@@ -1,0 +1,79 @@
+// @ts-check
+/** Seed (lock, dice) and steps. */
+import { byId, icon } from "../shared/dom.js";
+
+const SEEDS = 2 ** 32;
+
+export class Controls {
+  /** @param {(change: {seed?: number, steps?: number | null}) => void} changed */
+  constructor(changed) {
+    this.changed = changed;
+    this.input = byId("seed");
+    this.locked = true;
+    this.input.addEventListener("change", () => this.#typed());
+    byId("dice").addEventListener("click", () => this.roll());
+    byId("lock").addEventListener("click", () => this.setLocked(!this.locked));
+    for (const radio of this.#radios()) radio.addEventListener("change", () => changed({ steps: this.steps }));
+  }
+
+  /** @returns {NodeListOf<HTMLInputElement>} */
+  #radios() {
+    return document.querySelectorAll("input[name=steps]");
+  }
+
+  #typed() {
+    const text = this.input.value.trim();
+    const good = /^\d+$/.test(text) && Number(text) < SEEDS;
+    this.showError(good ? "" : `A whole number from 0 to ${SEEDS - 1}.`);
+    if (good) this.changed({ seed: Number(text) });
+  }
+
+  /** @param {string} message "" takes it away */
+  showError(message) {
+    byId("seed-error").hidden = !message;
+    byId("seed-error").textContent = message;
+    this.input.setAttribute("aria-invalid", String(Boolean(message)));
+  }
+
+  /** A new seed, and tells of it. */
+  roll() {
+    this.changed({ seed: this.draw() });
+  }
+
+  /** A new seed, shown but not told of. */
+  draw() {
+    const seed = crypto.getRandomValues(new Uint32Array(1))[0];
+    this.showSeed(seed);
+    return seed;
+  }
+
+  /** @param {number} seed */
+  showSeed(seed) {
+    this.input.value = String(seed);
+    this.showError("");
+  }
+
+  /** @param {boolean} locked */
+  setLocked(locked) {
+    this.locked = locked;
+    byId("lock").setAttribute("aria-pressed", String(locked));
+    byId("lock").replaceChildren(icon(locked ? "lock" : "unlock"));
+    byId("seed-hint").textContent = locked ? "Kept when the words change" : "Drawn anew when the words change";
+  }
+
+  get seed() {
+    const text = this.input.value.trim();
+    return /^\d+$/.test(text) && Number(text) < SEEDS ? Number(text) : null;
+  }
+
+  /** @returns {number | null} null = auto */
+  get steps() {
+    const chosen = [...this.#radios()].find((radio) => radio.checked);
+    return chosen && chosen.value !== "auto" ? Number(chosen.value) : null;
+  }
+
+  /** @param {number | null} steps shown but not told of */
+  showSteps(steps) {
+    for (const radio of this.#radios()) radio.checked = radio.value === String(steps ?? "auto");
+  }
+}

@@ -1,0 +1,79 @@
+// @ts-check
+/** The numbers beside and over the picture, the split of the latency, and the reason in words. */
+import { byId, make, put } from "../shared/dom.js";
+import { fixed, known, ms, percent } from "../shared/format.js";
+import { STAGE_WORDS } from "../shared/stages.js";
+import { explain, stageTimes } from "./why.js";
+
+export class Numbers {
+  /** @param {import("./live.js").Live} live @param {import("./frames.js").FrameMeter} meter */
+  constructor(live, meter) {
+    this.live = live;
+    this.meter = meter;
+    /** @type {number | null} */
+    this.photon = null;
+    live.addEventListener("status", () => this.show());
+    live.addEventListener("photon", (event) => {
+      this.photon = /** @type {CustomEvent} */ (event).detail.ms;
+      this.show();
+    });
+  }
+
+  show() {
+    const { status, received } = this.live;
+    const shown = this.live.peer ? this.meter.fps : null;
+    this.#table(status, received, shown);
+    this.#hud(status, received, shown);
+    this.#split(stageTimes(status, received));
+    this.#why(explain(status, received, shown, this.live.session?.fps ?? 20));
+  }
+
+  /** @param {any} s @param {any} r @param {number | null} shown */
+  #table(s, r, shown) {
+    put(byId("n-generated"), fixed(s?.fps_generated, 1), "fps");
+    put(byId("n-sent"), fixed(s?.fps_sent, 1), "fps");
+    put(byId("n-shown"), fixed(shown), "fps");
+    put(byId("n-on-time"), percent(s?.on_time_ratio), "%");
+    put(byId("n-photon"), ms(this.photon), "ms");
+    const dropped = known(s?.dropped) || known(r?.frames_dropped) ? (s?.dropped ?? 0) + (r?.frames_dropped ?? 0) : null;
+    put(byId("n-dropped"), fixed(dropped));
+    put(byId("n-rtt"), ms(r?.rtt_ms), "ms");
+    put(byId("n-jitter"), ms(r?.jitter_buffer_ms), "ms");
+    put(byId("n-slack"), known(s?.steps) ? `${s.steps}, ${ms(s.slack_ms)}` : "–", "ms");
+  }
+
+  /** @param {any} s @param {any} r @param {number | null} shown */
+  #hud(s, r, shown) {
+    if (byId("hud").hidden) return;
+    put(byId("hud-fps"), `${fixed(s?.fps_generated)} / ${fixed(s?.fps_sent)} / ${fixed(shown)}`);
+    put(byId("hud-photon"), ms(this.photon), "ms");
+    put(byId("hud-on-time"), percent(s?.on_time_ratio), "%");
+    put(byId("hud-net"), `${ms(r?.rtt_ms)}, ${ms(r?.jitter_buffer_ms)}`, "ms");
+    const { stage } = explain(s, r, shown, 20);
+    put(byId("hud-stage"), stage ? STAGE_WORDS[stage] : "–");
+  }
+
+  /** @param {[string, number][]} times */
+  #split(times) {
+    const total = times.reduce((sum, [, value]) => sum + value, 0);
+    const words = times.map(([stage, value]) => `${STAGE_WORDS[stage]} ${ms(value)} ms`);
+    byId("split").setAttribute("aria-label", words.length ? `A frame's way: ${words.join(", ")}` : "No stage times yet");
+    const bars = times.map(([stage]) => this.#bar(stage));
+    if (byId("split").childElementCount !== bars.length) byId("split").replaceChildren(...bars);
+    times.forEach(([, value], i) => (byId("split").children[i].style.width = `${(100 * value) / (total || 1)}%`));
+    byId("split-legend").replaceChildren(...times.map(([stage, value]) => make("li", {}, this.#bar(stage), `${STAGE_WORDS[stage]} ${ms(value)} ms`)));
+  }
+
+  /** @param {string} stage */
+  #bar(stage) {
+    const bar = make("i");
+    bar.style.background = `var(--${stage})`;
+    return bar;
+  }
+
+  /** @param {{head: string, text: string}} reason */
+  #why({ head, text }) {
+    const line = byId("why");
+    if (line.textContent !== `${head} ${text}`) line.replaceChildren(make("strong", {}, head), ` ${text}`);
+  }
+}

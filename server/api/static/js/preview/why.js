@@ -1,0 +1,49 @@
+// @ts-check
+/** Why is it slow: the stage that costs most, and a sentence about it. A pure function of two reports. */
+import { known, ms } from "../shared/format.js";
+import { STAGE_WORDS } from "../shared/stages.js";
+
+/** Milliseconds of each stage that is known, in order of a frame's way.
+ * @param {any} status the server's last "status" @param {any} received the viewer's last report @returns {[string, number][]} */
+export function stageTimes(status, received) {
+  const rtt = received?.rtt_ms;
+  /** @type {[string, any][]} */
+  const all = [
+    ["queue", status?.queue_ms],
+    ["denoise", status?.denoise_ms],
+    ["decode", status?.decode_ms],
+    ["convert", status?.convert_ms],
+    ["encode", status?.encode_ms],
+    ["network", known(rtt) ? rtt / 2 : null],
+    ["buffer", received?.jitter_buffer_ms],
+  ];
+  return /** @type {[string, number][]} */ (all.filter(([, value]) => known(value)));
+}
+
+/** @type {Record<string, string>} */
+const REASONS = {
+  queue: "chunks wait for their turn: other streams or jobs share the device",
+  denoise: "the model needs most of the time; fewer steps would be faster",
+  decode: "turning latents into pictures and sound takes most of the time",
+  convert: "copying and converting the pictures takes most of the time",
+  encode: "the video encoder takes most of the time",
+  network: "most of the time is the way through the network",
+  buffer: "your browser holds frames back to even out the network",
+};
+
+/** @param {any} status @param {any} received @param {number | null} shown frames per second on the screen @param {number} fps nominal
+ * @returns {{stage: string | null, late: boolean, head: string, text: string}} */
+export function explain(status, received, shown, fps) {
+  const times = stageTimes(status, received);
+  if (!status || !times.length) return { stage: null, late: false, head: "No numbers yet.", text: "" };
+  const [stage, cost] = times.reduce((a, b) => (b[1] > a[1] ? b : a));
+  const part = `${STAGE_WORDS[stage]}, ${ms(cost)} ms`;
+  const onTime = status.on_time_ratio;
+  if (known(onTime) && onTime < 0.98) {
+    return { stage, late: true, head: `${Math.round((1 - onTime) * 100)} % of frames come late.`, text: `Slowest part: ${part}: ${REASONS[stage]}.` };
+  }
+  if (known(status.fps_sent) && known(shown) && shown < 0.8 * Math.min(status.fps_sent, fps)) {
+    return { stage: "buffer", late: true, head: "Frames arrive but are not all shown.", text: "This device or its network cannot keep up; the server is on time." };
+  }
+  return { stage, late: false, head: "On the beat.", text: `The longest part of a frame's way is ${part}.` };
+}

@@ -1,0 +1,47 @@
+// @ts-check
+/** Calls to the server and its errors. Not: what to do about them. */
+
+export class ApiError extends Error {
+  /** @param {number} status 0 = the server did not answer @param {any} body */
+  constructor(status, body, retryAfter = 0) {
+    const error = body?.error ?? {};
+    super(error.message ?? body?.detail ?? body?.title ?? (status ? `The server answered ${status}.` : "The server does not answer."));
+    this.status = status;
+    this.code = error.code ?? null;
+    this.param = error.param ?? null;
+    this.queuePosition = body?.queue_position ?? null;
+    this.retryAfter = Number(body?.retry_after ?? retryAfter) || 0;
+  }
+}
+
+/** @param {string} method @param {string} url @param {RequestInit} init */
+async function send(method, url, init) {
+  let answer;
+  try {
+    answer = await fetch(url, { method, ...init });
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    throw new ApiError(0, null);
+  }
+  if (answer.ok) return answer;
+  const body = await answer.json().catch(() => null);
+  throw new ApiError(answer.status, body, Number(answer.headers.get("Retry-After")));
+}
+
+/** JSON in, JSON out (null for an empty answer). @param {string} method @param {string} url @param {any} [body] @param {RequestInit} [init] */
+export async function call(method, url, body, init = {}) {
+  const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  const answer = await send(method, url, { ...json, ...init });
+  return answer.status === 204 ? null : answer.json();
+}
+
+/** Posts an SDP offer. @param {string} url @param {string} sdp @returns {Promise<{sdp: string, location: string | null}>} */
+export async function offer(url, sdp) {
+  const answer = await send("POST", url, { body: sdp, headers: { "Content-Type": "application/sdp" } });
+  return { sdp: await answer.text(), location: answer.headers.get("Location") };
+}
+
+/** DELETE that survives the page being closed. @param {string} url */
+export function forget(url) {
+  fetch(url, { method: "DELETE", keepalive: true }).catch(() => undefined);
+}
