@@ -1,7 +1,7 @@
 """Whether one more stream can be promised its frames: pages, compute lane, decode lane.
 
-A utilisation test on measured costs, in plain numbers. What it is not: a queue, or a promise to jobs,
-which only get what live streams leave.
+A utilisation test on measured costs, in plain numbers. What it is not: a queue, or a promise to
+jobs, which only get what live streams leave.
 """
 
 from collections.abc import Sequence

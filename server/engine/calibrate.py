@@ -1,7 +1,7 @@
 """Measures the cost tables of both lanes at start, on the real model with rows of noise.
 
 Takes about two seconds. The compute lane is measured while the decode lane works, because that is
-how it will run: on few cores the two share caches and memory. What it is not: the model of cost itself.
+how it will run: on few cores the two share caches and memory. What it is not: the cost model.
 """
 
 import threading
@@ -22,28 +22,26 @@ from onbeat.server.engine.streams import Conditions, Ladder, Stream
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 COMPUTE_SECONDS = 1.4
 DECODE_SECONDS = 0.4
-MIN_REPEATS, MAX_REPEATS = 3, 40
+MIN_ROUNDS, MAX_ROUNDS = 3, 60
 
 
 def measure(sizes: list[int], seconds: float, run: Callable[[int], None]) -> CostModel:
-    """Median and tail of `run(size)`, each size for its share of `seconds`."""
-    medians: dict[int, float] = {}
-    tails: list[float] = []
+    """Median and tail of `run(size)`. The sizes take turns, so that a busy moment of the machine
+    falls on all of them alike."""
+    times: dict[int, list[float]] = {size: [] for size in sizes}
     for size in sizes:
         run(size)
-        times = _repeat(lambda size=size: run(size), seconds / len(sizes))  # type: ignore[misc]
-        medians[size] = times[len(times) // 2]
-        tails.append(times[int(0.9 * (len(times) - 1))] / medians[size])
-    return CostModel(medians, margin=sorted(tails)[len(tails) // 2])
-
-
-def _repeat(run: Callable[[], None], seconds: float) -> list[float]:
-    times: list[float] = []
-    while len(times) < MAX_REPEATS and (len(times) < MIN_REPEATS or sum(times) < seconds):
-        started = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - started)
-    return sorted(times)
+    end = time.perf_counter() + seconds
+    rounds = 0
+    while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.perf_counter() < end):
+        for size in sizes:
+            started = time.perf_counter()
+            run(size)
+            times[size].append(time.perf_counter() - started)
+        rounds += 1
+    medians = {size: sorted(t)[rounds // 2] for size, t in times.items()}
+    tails = sorted(sorted(t)[int(0.9 * (rounds - 1))] / medians[s] for s, t in times.items())
+    return CostModel(medians, margin=tails[len(tails) // 2])
 
 
 def measure_decode(model: CausalModel, max_rows: int) -> CostModel:

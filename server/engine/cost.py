@@ -13,6 +13,10 @@ GLOBAL_RATE = 0.02
 MIN_MARGIN, MAX_MARGIN = 1.05, 2.0
 RECENT = 256
 REFRESH = 16
+STALE = 400
+"""After so many forwards without a batch of about some size, its cost is only a memory."""
+HOPE = 0.95
+"""A stale size is believed to be this much better per row than what is known to be cheapest."""
 
 
 class CostModel:
@@ -22,7 +26,8 @@ class CostModel:
         """`seconds`: median by rows, at least one entry, all above 0; `margin`: p99 / p50."""
         assert seconds and all(r >= 1 and t > 0 for r, t in seconds.items()), dict(seconds)
         self._rows = sorted(seconds)
-        self._seconds = [seconds[r] for r in self._rows]
+        self._seconds = rising([seconds[r] for r in self._rows])
+        self._last = [0] * len(self._rows)
         self._ratios: deque[float] = deque(maxlen=RECENT)
         self._seen = 0
         self.margin = min(max(margin, MIN_MARGIN), MAX_MARGIN)
@@ -58,10 +63,12 @@ class CostModel:
         self._ratios.append(ratio)
         clipped = min(max(ratio, 0.5), 2.0) - 1.0
         near = bisect_left(self._rows, rows)
-        for i in range(len(self._seconds)):
-            rate = LOCAL_RATE if i in (near, near - 1) else GLOBAL_RATE
-            self._seconds[i] *= 1.0 + rate * clipped
         self._seen += 1
+        for i in range(len(self._seconds)):
+            visited = i in (near, near - 1)
+            self._seconds[i] *= 1.0 + (LOCAL_RATE if visited else GLOBAL_RATE) * clipped
+            if visited:
+                self._last[i] = self._seen
         if self._seen % REFRESH == 0:
             self._refresh()
 
@@ -71,5 +78,29 @@ class CostModel:
         middle = ordered[len(ordered) // 2]
         tail = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] / middle
         self.margin = min(max(tail, MIN_MARGIN), MAX_MARGIN)
-        for i in range(1, len(self._seconds)):
-            self._seconds[i] = max(self._seconds[i], self._seconds[i - 1])
+        self._hope()
+        self._seconds = rising(self._seconds)
+
+    def _hope(self) -> None:
+        """Sizes not run for long are believed cheap enough to be tried, so that one bad measurement
+        cannot keep a batch small for ever."""
+        fresh = [i for i, last in enumerate(self._last) if self._seen - last <= STALE]
+        if not fresh:
+            return
+        row = min(self._seconds[i] / self._rows[i] for i in fresh)
+        for i in range(len(self._rows)):
+            if i not in fresh:
+                self._seconds[i] = min(self._seconds[i], HOPE * row * self._rows[i])
+
+
+def rising(values: list[float]) -> list[float]:
+    """The closest sequence that never falls (pool adjacent violators)."""
+    blocks: list[tuple[float, int]] = []
+    for value in values:
+        mean, count = value, 1
+        while blocks and blocks[-1][0] > mean:
+            before, size = blocks.pop()
+            mean = (before * size + mean * count) / (size + count)
+            count += size
+        blocks.append((mean, count))
+    return [mean for mean, count in blocks for _ in range(count)]

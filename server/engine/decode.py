@@ -1,8 +1,8 @@
 """The decode lane: a thread beside the compute lane that turns latents into pictures and sound.
 
 It batches finished chunks of several streams (one of each, live ones first), decodes, converts to
-I420 and writes planes, sound and final latents into the slot that the job carries. Results come back
-by `poll`. It emits nothing and knows no deadlines beyond their order.
+I420 and writes planes, sound and final latents into the slot that the job carries. Results come
+back by `poll`. It emits nothing and knows no deadlines beyond their order.
 """
 
 import threading
@@ -200,8 +200,8 @@ def write_chunk(
 ) -> None:
     """The layout of a slot: I420 planes, int16 sound, float32 latents in the model's order."""
     at = 0
-    arrays = [planes, audio, *(x.numpy() for x in latents.values())]
+    arrays: list[np.ndarray[Any, Any]] = [planes, audio, *(x.numpy() for x in latents.values())]
     for array in arrays:
-        raw = memoryview(np.ascontiguousarray(array)).cast("B")
-        data[at : at + raw.nbytes] = raw
-        at += raw.nbytes
+        raw = array.tobytes()
+        data[at : at + len(raw)] = raw
+        at += len(raw)

@@ -40,6 +40,7 @@ from onbeat.server.engine.settings import Clock, EngineSettings, MonotonicClock
 from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.stats import Interval
 from onbeat.server.engine.streams import ChunkTimes, Stream, candidate
+from onbeat.server.vocabulary import DropCause
 
 LONGEST_SLEEP = 0.1
 SLOT_POLL = 0.005
@@ -336,7 +337,7 @@ class Engine:
         """The chunk cannot be on time: its place in time is skipped, the next one takes its own."""
         due = stream.playout_at(stream.chunk, self.spec)
         assert due is not None, f"{stream.id}: a chunk without a clock cannot be late"
-        cause = "queue" if stream.state is None else "compute"
+        cause: DropCause = "queue" if stream.state is None else "compute"
         self._emit(
             ChunkDropped(stream_id=stream.id, chunk=stream.chunk, cause=cause, playout_at=due)
         )

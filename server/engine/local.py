@@ -5,7 +5,6 @@ Same calls and events as the engine process, with slots in plain memory.
 
 import queue
 import threading
-from collections.abc import Callable
 
 from onbeat.models.spec import CausalModel
 from onbeat.server.engine.client import ChunkPayload
@@ -25,11 +24,11 @@ DEFAULT_SLOTS = 64
 
 
 class LocalEngine:
-    """An `EngineClient` on a thread. `model` is a model, or a function that loads one."""
+    """An `EngineClient` on a thread."""
 
     def __init__(
         self,
-        model: CausalModel | Callable[[], CausalModel],
+        model: CausalModel,
         settings: EngineSettings | None = None,
         *,
         slots: int = DEFAULT_SLOTS,
@@ -96,11 +95,10 @@ class LocalEngine:
             raise
 
     def _build(self) -> Engine:
-        model = self._model() if not hasattr(self._model, "denoise") else self._model
-        assert hasattr(model, "spec"), type(model)
-        self._width = model.spec.width
-        self._slots = MemorySlots(slots=self._slot_count, slot_bytes=slot_bytes(model.spec))
-        engine = Engine(model, self._settings, self._slots, self._events.put)
+        spec = self._model.spec
+        self._width = spec.width
+        self._slots = MemorySlots(slots=self._slot_count, slot_bytes=slot_bytes(spec))
+        engine = Engine(self._model, self._settings, self._slots, self._events.put)
         with self._lock:
             for command in self._early:
                 engine.submit(command)

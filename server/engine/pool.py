@@ -2,7 +2,7 @@
 
 A page is one chunk of all layers. A stream owns a ring of window pages, one more than it reads, so
 that a commit never overwrites a page that the same forward reads. Prompt (sink) pages are shared
-by content between streams. What it is not: a cache with eviction; every page has a holder or is free.
+by content between streams. What it is not: a cache; a page has a holder or is free.
 """
 
 import torch

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 LONGEST = 4096
 
 
-def _recent() -> "deque[float]":
+def _recent() -> deque[float]:
     return deque(maxlen=LONGEST)
 
 
@@ -15,9 +15,9 @@ class Interval:
     """Of one report interval: seconds of forwards and plans, rows of batches."""
 
     since: float
-    rows: "deque[int]" = field(default_factory=lambda: deque(maxlen=LONGEST))
-    steps: "deque[float]" = field(default_factory=_recent)
-    plans: "deque[float]" = field(default_factory=_recent)
+    rows: deque[int] = field(default_factory=lambda: deque(maxlen=LONGEST))
+    steps: deque[float] = field(default_factory=_recent)
+    plans: deque[float] = field(default_factory=_recent)
 
     def busy(self, now: float) -> float:
         """Share of the interval that the compute lane was at work."""

@@ -4,8 +4,8 @@ Each tick, in this order: drop chunks that cannot be on time even alone at one s
 by deadline; add rows while every member still finishes in time if its later steps run at half this
 batch, and while rows per second grow by more than 2 %. First steps, commits and prefills are what a
 picture needs; further steps run only if all needed work of all streams then still fits before its
-deadline, otherwise the chunk ends with the picture it has. Jobs run in what is left: they ride along
-in a live batch where it pays, or take a whole step that delays no planned live row.
+deadline, otherwise the chunk ends with the picture it has. Jobs run in what is left: they ride
+along in a live batch where it pays, or take a whole step that delays no planned live row.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """First come, first served, a whole chunk at a time: the baseline that most servers are.
 
-The chunk that could have started first runs alone until it is done. No batching, no deadlines, except
-that a chunk which has not begun when its time is over is dropped.
+The chunk that could have started first runs alone until it is done. No batching, no deadlines,
+except that a chunk which has not begun when its time is over is dropped.
 """
 
 from collections.abc import Sequence
