@@ -19,7 +19,7 @@ GLOW = 0.05
 SHADOW = 0.035
 
 
-def _distance(shape: str, x: Tensor, y: Tensor, r: Tensor) -> Tensor:
+def outline_distance(shape: str, x: Tensor, y: Tensor, r: Tensor) -> Tensor:
     """About the signed distance to the outline, negative inside; x, y from the centre, y down."""
     if shape == "square":
         corner = 0.25 * r
@@ -48,7 +48,7 @@ def _blended_distance(weights: Tensor, x: Tensor, y: Tensor, r: Tensor) -> Tenso
     for k, shape in enumerate(SHAPES):
         rows = weights[:, k].nonzero()[:, 0]
         if len(rows):
-            d = _distance(shape, x[rows], y[rows], r[rows])
+            d = outline_distance(shape, x[rows], y[rows], r[rows])
             total[rows] += weights[rows, k, None, None] * d
     return total
 
