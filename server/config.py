@@ -104,7 +104,9 @@ def _describe(error: Any) -> str:
 
 def resolve_threads(settings: Settings) -> tuple[int, int]:
     """Threads of the compute and decode lanes; auto shares the cores with the media process."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     compute = settings.compute_threads or max(1, cores // 2)
     decode = settings.decode_threads or max(1, cores // 4)
     return compute, decode

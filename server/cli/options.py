@@ -50,5 +50,3 @@ def _flag(name: str) -> inspect.Parameter:
         default=None,
         annotation=Annotated[kind | None, typer.Option(help=text, show_default=False)],
     )
-
-

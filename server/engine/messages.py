@@ -16,7 +16,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 # ---- front to engine ---------------------------------------------------------------------------
 
 
-class OpenStream(Message):
+class OpenStream(Message, frozen=True, kw_only=True):
     """Start (or, with a snapshot, go on with) a stream. `steps` None = the model's default."""
 
     stream_id: str
@@ -32,7 +32,7 @@ class OpenStream(Message):
     snapshot: bytes | None = None
 
 
-class ControlStream(Message):
+class ControlStream(Message, frozen=True, kw_only=True):
     """Change a running stream from its next unstarted chunk on. None = leave as it is."""
 
     stream_id: str
@@ -43,15 +43,15 @@ class ControlStream(Message):
     paused: bool | None = None
 
 
-class CloseStream(Message):
+class CloseStream(Message, frozen=True, kw_only=True):
     stream_id: str
 
 
-class ReleaseSlot(Message):
+class ReleaseSlot(Message, frozen=True, kw_only=True):
     slot: int
 
 
-class Shutdown(Message):
+class Shutdown(Message, frozen=True, kw_only=True):
     pass
 
 
@@ -60,7 +60,7 @@ Command = OpenStream | ControlStream | CloseStream | ReleaseSlot | Shutdown
 # ---- engine to front ---------------------------------------------------------------------------
 
 
-class EngineReady(Message):
+class EngineReady(Message, frozen=True, kw_only=True):
     """The engine is warm. `step_ms` maps rows of a batch to the calibrated step time."""
 
     pid: int
@@ -72,6 +72,7 @@ class EngineReady(Message):
     sample_rate: int
     default_steps: int
     max_steps: int
+    window_chunks: int
     capacity_streams: int
     step_ms: dict[int, float]
     ring_name: str
@@ -79,12 +80,12 @@ class EngineReady(Message):
     ring_slot_bytes: int
 
 
-class StreamOpened(Message):
+class StreamOpened(Message, frozen=True, kw_only=True):
     stream_id: str
     recognised: list[str]
 
 
-class StreamRefused(Message):
+class StreamRefused(Message, frozen=True, kw_only=True):
     """Not admitted. `code` is "capacity" or "invalid"; `reason` is a sentence with the numbers."""
 
     stream_id: str
@@ -104,7 +105,7 @@ class StageTimes(msgspec.Struct, frozen=True, kw_only=True):
     convert: float
 
 
-class ChunkReady(Message):
+class ChunkReady(Message, frozen=True, kw_only=True):
     """A chunk lies in a slot: I420 frames, int16 audio, then the chunk's final latents (bytes)."""
 
     stream_id: str
@@ -124,14 +125,14 @@ class ChunkReady(Message):
     last: bool
 
 
-class ChunkDropped(Message):
+class ChunkDropped(Message, frozen=True, kw_only=True):
     stream_id: str
     chunk: int
     cause: DropCause
     playout_at: float
 
 
-class ControlApplied(Message):
+class ControlApplied(Message, frozen=True, kw_only=True):
     """The first chunk generated under `revision`, and when it is due on the monotonic clock."""
 
     stream_id: str
@@ -141,7 +142,7 @@ class ControlApplied(Message):
     recognised: list[str]
 
 
-class StreamEnded(Message):
+class StreamEnded(Message, frozen=True, kw_only=True):
     stream_id: str
     reason: EndReason
     error: str | None = None
@@ -159,8 +160,8 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
 
 
-class EngineStats(Message):
-    """A picture of the engine, a few times a second. Histograms are per interval: lists of seconds."""
+class EngineStats(Message, frozen=True, kw_only=True):
+    """A picture of the engine, a few times a second. Lists: one entry per forward since the last."""
 
     at: float
     streams: list[StreamStats]
@@ -177,7 +178,7 @@ class EngineStats(Message):
     """Predicted share of the compute lane that admitted streams need (admission's figure)."""
 
 
-class EngineDown(Message):
+class EngineDown(Message, frozen=True, kw_only=True):
     """Made by the client when the process is gone; `restarting` tells whether it comes back."""
 
     reason: str
@@ -185,6 +186,13 @@ class EngineDown(Message):
 
 
 Event = (
-    EngineReady | StreamOpened | StreamRefused | ChunkReady | ChunkDropped | ControlApplied
-    | StreamEnded | EngineStats | EngineDown
+    EngineReady
+    | StreamOpened
+    | StreamRefused
+    | ChunkReady
+    | ChunkDropped
+    | ControlApplied
+    | StreamEnded
+    | EngineStats
+    | EngineDown
 )

@@ -127,6 +127,7 @@ class EngineProcess:
                 slot_bytes=event.ring_slot_bytes,
             )
             self._width = event.width
+            self._registry.window_chunks = event.window_chunks
             for command in self._registry.reopen():
                 self._push(command)
 

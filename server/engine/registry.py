@@ -33,8 +33,10 @@ class _Entry:
 
 
 class StreamRegistry:
-    def __init__(self, window_chunks: int = 12) -> None:
-        self._window = window_chunks
+    """`window_chunks`: how many chunks of latents to keep of a stream; set before chunks arrive."""
+
+    def __init__(self, window_chunks: int = 1) -> None:
+        self.window_chunks = window_chunks
         self._entries: dict[str, _Entry] = {}
 
     def __contains__(self, stream_id: str) -> bool:
@@ -47,7 +49,7 @@ class StreamRegistry:
         """Remembers what a command changes."""
         match command:
             case OpenStream():
-                window: deque[bytes] = deque(maxlen=self._window)
+                window: deque[bytes] = deque()
                 self._entries[command.stream_id] = _Entry(command, window)
             case ControlStream():
                 entry = self._entries.get(command.stream_id)
@@ -69,6 +71,8 @@ class StreamRegistry:
         entry = self._entries.get(event.stream_id)
         if entry is not None:
             entry.latents.append(latents)
+            if len(entry.latents) > self.window_chunks:
+                entry.latents.popleft()
             entry.next_chunk = event.chunk + 1
             entry.losses = 0
 

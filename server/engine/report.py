@@ -29,6 +29,7 @@ def ready_event(
         sample_rate=spec.sample_rate,
         default_steps=spec.default_steps,
         max_steps=spec.max_steps,
+        window_chunks=spec.window_chunks,
         capacity_streams=admission.capacity(demand, pages=pages, total_pages=pool.total),
         step_ms={rows: 1e3 * seconds for rows, seconds in cost.table().items()},
         ring_name="",

@@ -1,7 +1,7 @@
 """A ring of fixed slots in memory shared by the front and the engine process.
 
 The front makes an unnamed file and hands its descriptor to the engine, which sizes it once the
-model is known; nothing with a name stays behind when either side is killed. The engine owns the free
+model is known; nothing with a name stays behind when a side is killed. The engine owns the free
 list; the front tells it by `ReleaseSlot` when a slot has been read. Written once, read once.
 """
 

@@ -134,6 +134,7 @@ class FakeEngine:
             sample_rate=SAMPLE_RATE,
             default_steps=2,
             max_steps=4,
+            window_chunks=12,
             capacity_streams=self.capacity,
             step_ms={1: 5.0},
             ring_name="none",
