@@ -1,0 +1,1 @@
+"""toybox: the embedded audio-video model (see README.md beside this file)."""

@@ -1,0 +1,67 @@
+"""The one weights file of toybox: reading and writing it.
+
+What it is: a safetensors file (bfloat16) with all four parts and, as metadata, the configuration,
+the data seed and the commit of the training. What it is not: a training checkpoint.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from onbeat.models.toybox.audio_codec import AudioCodec
+from onbeat.models.toybox.config import ToyboxConfig
+from onbeat.models.toybox.dit import Denoiser
+from onbeat.models.toybox.model import Toybox
+from onbeat.models.toybox.text import TextEncoder
+from onbeat.models.toybox.video_codec import VideoCodec
+
+PACKAGED = Path(__file__).with_name("toybox.safetensors")
+FORMAT = "onbeat-toybox-1"
+Part = TypeVar("Part", bound=nn.Module)
+KEEP_FLOAT = ("mean", "std")
+"""Endings of the names of tensors that stay float32: statistics of the latents."""
+
+
+def save_weights(parts: Mapping[str, nn.Module], path: Path, metadata: Mapping[str, str]) -> None:
+    """Writes parts {denoiser, text, video, audio}; `metadata` has config, data_seed and commit."""
+    tensors = {}
+    for part, module in parts.items():
+        for name, value in module.state_dict().items():
+            kept = name.endswith(KEEP_FLOAT)
+            tensors[f"{part}.{name}"] = value.to(torch.float32 if kept else torch.bfloat16)
+    contiguous = {name: value.contiguous() for name, value in tensors.items()}
+    save_file(contiguous, path, metadata={"format": FORMAT, **metadata})
+
+
+def load_toybox(*, weights: Path | None = None, device: str = "cpu") -> Toybox:
+    """The model of a weights file, by default the packaged one.
+
+    Raises FileNotFoundError if there is none, ValueError for a file of another format, and
+    RuntimeError for tensors that do not fit the configuration that the file names.
+    """
+    path = weights or PACKAGED
+    if device != "cpu":
+        raise ValueError(f"device is {device!r}; toybox runs on: 'cpu'")
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        if metadata.get("format") != FORMAT:
+            raise ValueError(f"{path} has format {metadata.get('format')!r}; allowed: {FORMAT!r}")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    config = ToyboxConfig.from_json(metadata["config"])
+    denoiser = _filled(Denoiser(config), tensors, "denoiser")
+    text = _filled(TextEncoder(config), tensors, "text")
+    audio_width = tensors["audio.encoder.0.weight"].shape[0]
+    audio = _filled(AudioCodec(width=audio_width), tensors, "audio")
+    return Toybox(config, denoiser, text, _filled(VideoCodec(), tensors, "video"), audio)
+
+
+def _filled(module: Part, tensors: Mapping[str, Tensor], part: str) -> Part:
+    prefix = f"{part}."
+    mine = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+    module.load_state_dict(mine)
+    return module
