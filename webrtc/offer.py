@@ -69,7 +69,9 @@ def _check_counts(lines: list[str], settings: PeerSettings) -> None:
         if count > limit:
             name = f'"{prefix}" lines' if prefix else "lines"
             raise OfferError(
-                f"the offer has {count} {name}; at most {limit} are taken", prefix, "too_many"
+                f"the offer has {count} {name}; at most {limit} are taken",
+                prefix or "offer",
+                "too_many",
             )
 
 
