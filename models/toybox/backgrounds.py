@@ -114,7 +114,9 @@ def _desert() -> Tensor:
     near = _soft(0.74 + 0.06 * torch.sin(TAU * x * 1.5 + 4.5) - y, 0.03)
     heat = 0.02 * torch.sin(TAU * (3 * y + x) + turn)
     picture = sky + far[:, None] * (torch.tensor((0.55, 0.38, 0.17)).view(1, 3, 1, 1) - sky)
-    picture = picture + near[:, None] * (torch.tensor((0.40, 0.25, 0.10)).view(1, 3, 1, 1) - picture)
+    picture = picture + near[:, None] * (
+        torch.tensor((0.40, 0.25, 0.10)).view(1, 3, 1, 1) - picture
+    )
     return picture + _tint(heat * (1 - near), (1.0, 0.8, 0.4))
 
 

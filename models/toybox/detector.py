@@ -56,9 +56,9 @@ def _background_cells() -> Tensor:
 @cache
 def _background_means() -> NDArray[np.float32]:
     """[8, 128, 128, 3] mean of each background over its loop, 0..1."""
-    means: NDArray[np.float32] = (background_loop().float().mean(1) / 255.0).permute(
-        0, 2, 3, 1
-    ).numpy()
+    means: NDArray[np.float32] = (
+        (background_loop().float().mean(1) / 255.0).permute(0, 2, 3, 1).numpy()
+    )
     return means
 
 
@@ -66,7 +66,8 @@ def _background_means() -> NDArray[np.float32]:
 def _palette() -> NDArray[np.float32]:
     """[8, 3] colours of objects with their largest channel at 1."""
     palette = np.array([RGB[c] for c in COLOURS], dtype=np.float32)
-    return palette / palette.max(axis=1, keepdims=True)
+    palette /= palette.max(axis=1, keepdims=True)
+    return palette
 
 
 def background_distances(frames: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def position(law: Law, t: Floats) -> tuple[Floats, Floats, Floats]:
         angle = math.copysign(ORBIT_SPEED, law.drift) * t + a
         return 0.5 + 0.25 * np.cos(angle), 0.48 + 0.22 * np.sin(angle), one
     if law.motion == "float":
-        return law.home + 0.12 * np.sin(0.9 * t + a), 0.45 + 0.14 * np.sin(1.3 * t + b), one
+        return law.home + 0.10 * np.sin(0.9 * t + a), 0.45 + 0.14 * np.sin(1.3 * t + b), one
     assert law.motion == "pulse", law.motion
     beat = 1.0 + PULSE_DEPTH * np.cos(2 * math.pi * PULSE_RATE * t + a)
     return law.home * one, 0.5 + 0.03 * np.sin(0.7 * t + b), beat

@@ -161,7 +161,7 @@ def _bare(phrase: str) -> str:
 
 
 def _phrases() -> dict[tuple[str, ...], str]:
-    table = {(word,): concept for word, concept in EXTRA.items()}
+    table: dict[tuple[str, ...], str] = {(word,): concept for word, concept in EXTRA.items()}
     for family in FAMILIES:
         for concept, words in family.items():
             table.update({tuple(_bare(word).split()): concept for word in words})

@@ -120,5 +120,5 @@ def render(batch: SceneBatch, first_frame: int, frames: int) -> tuple[Tensor, Te
         drawn = _draw({k: v[rows] for k, v in flat.items()}, _backdrop(weights[rows], index[rows]))
         pixels.append(drawn[0])
         masks.append(drawn[1])
-    shape = (batch.count, frames)
-    return torch.cat(pixels).unflatten(0, shape), torch.cat(masks).unflatten(0, shape)
+    shape = (batch.count, frames, SIZE, SIZE)
+    return torch.cat(pixels).reshape(*shape, 3), torch.cat(masks).reshape(shape)

@@ -125,7 +125,7 @@ def _sample_laws(
     rng: np.random.Generator, looks: Sequence[ActorLabel], shown: int
 ) -> tuple[Law, ...]:
     """One law per actor; two that orbit face each other, two that rest stand apart."""
-    homes = (0.5, 0.72) if shown == 1 else (0.28, 0.72)
+    homes = (0.5, 0.68) if shown == 1 else (0.32, 0.68)
     phase = float(rng.random()), float(rng.random())
     side = 1.0 if rng.random() < 0.5 else -1.0
     laws = []
@@ -220,7 +220,8 @@ def _morph(values: Sequence[Floats], segments: Sequence[_Segment], t: Floats) ->
 
 
 def _one_hot(index: int, length: int) -> Floats:
-    return np.eye(length)[index][None]
+    row: Floats = np.eye(length)[index][None]
+    return row
 
 
 def _clip_events(segments: Sequence[_Segment], seconds: float) -> list[Event]:

@@ -97,7 +97,7 @@ class VideoCodec(nn.Module):
         """[b, f, 3, 128, 128] -> normalised latents [b, f, 16, 8, 8]."""
         raw = self.encoder(frames.flatten(0, 1))
         z: Tensor = (raw - self.latent_mean.view(-1, 1, 1)) / self.latent_std.view(-1, 1, 1)
-        return z.unflatten(0, frames.shape[:2])
+        return z.view(*frames.shape[:2], *z.shape[1:])
 
     def new_state(self) -> VideoDecoderState:
         return VideoDecoderState()
@@ -112,8 +112,9 @@ class VideoCodec(nn.Module):
         z = latents.clamp(-LATENT_LIMIT, LATENT_LIMIT).flatten(0, 1)
         weight = next(self.decoder.parameters())
         z = z.to(weight.dtype, memory_format=torch.channels_last)
-        frames = torch.cat([self.decoder(part).float() for part in z.split(CLIP_FRAMES)])
-        return frames.clamp(-1, 1).unflatten(0, latents.shape[:2])
+        parts = torch.split(z, CLIP_FRAMES)
+        frames = torch.cat([self.decoder(part).float() for part in parts]).clamp(-1, 1)
+        return frames.view(*latents.shape[:2], *frames.shape[1:])
 
 
 def prepare_to_serve(codec: VideoCodec) -> VideoCodec:

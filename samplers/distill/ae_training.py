@@ -196,7 +196,7 @@ def train_video_codec(minutes: float, out: Path, seed: int, resume: bool = True)
     budget, loss, last_save = minutes * 60.0, math.nan, run.seconds
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[text]}"))
     with ThreadPoolExecutor(WORKERS) as pool, Progress(*columns) as bar:
-        task = bar.add_task("video codec", total=budget, completed=run.seconds, text="")
+        task = bar.add_task("video codec", total=budget, completed=int(run.seconds), text="")
         while run.seconds < budget:
             began = time.monotonic()
             now = _step(run, pool, seed, run.seconds / budget)

@@ -25,7 +25,8 @@ def orthogonal(matrix: Tensor, rounds: int = 5) -> Tensor:
     for _ in range(rounds):
         gram = x @ x.T
         x = a * x + (b * gram + c * gram @ gram) @ x
-    return (x.T if flip else x).to(matrix.dtype)
+    result: Tensor = (x.T if flip else x).to(matrix.dtype)
+    return result
 
 
 class Muon(torch.optim.Optimizer):
