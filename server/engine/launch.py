@@ -14,6 +14,9 @@ import msgspec
 
 from onbeat.server.engine.ring import anonymous_file
 
+CANNOT_START = 3
+"""Exit code of a worker that would fail again: unknown model, no weights, wrong settings."""
+
 
 class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine process needs to know. Threads: torch threads of the two lanes."""

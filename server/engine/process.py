@@ -15,7 +15,14 @@ import numpy as np
 import zmq
 
 from onbeat.server.engine.client import ChunkPayload
-from onbeat.server.engine.launch import Child, EngineLaunch, end_child, make_folder, start_child
+from onbeat.server.engine.launch import (
+    CANNOT_START,
+    Child,
+    EngineLaunch,
+    end_child,
+    make_folder,
+    start_child,
+)
 from onbeat.server.engine.messages import (
     ChunkReady,
     Command,
@@ -174,10 +181,8 @@ class EngineProcess:
         return None
 
     def _replace(self, reason: str) -> None:
-        now = time.monotonic()
-        self._crashes.append(now)
-        full = len(self._crashes) == MAX_CRASHES
-        hopeless = full and now - self._crashes[0] < CRASH_WINDOW_SECONDS
+        assert self._child is not None
+        hopeless = self._crash_loop() or self._child.process.poll() == CANNOT_START
         self._local.put(EngineDown(reason=reason, restarting=not hopeless))
         self._end(grace=0.0)
         for event in self._registry.engine_lost(hopeless=hopeless):
@@ -185,6 +190,13 @@ class EngineProcess:
         if not hopeless:
             self.restarts += 1
             self._spawn()
+
+    def _crash_loop(self) -> bool:
+        """Counts a crash; whether there were too many of late."""
+        now = time.monotonic()
+        self._crashes.append(now)
+        full = len(self._crashes) == MAX_CRASHES
+        return full and now - self._crashes[0] < CRASH_WINDOW_SECONDS
 
     def _spawn(self) -> None:
         self._context = zmq.Context()

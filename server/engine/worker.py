@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 import zmq
 
-from onbeat.server.engine.launch import WorkerArguments
+from onbeat.server.engine.launch import CANNOT_START, WorkerArguments
 from onbeat.server.engine.messages import Command, Event, ReleaseSlot, Shutdown
 from onbeat.server.engine.ring import Ring, RingSlots
 
@@ -39,7 +39,11 @@ def run(arguments: WorkerArguments) -> None:
         slots = arguments.launch.ring_slots
         return RingSlots(Ring(arguments.ring_descriptor, slots=slots, slot_bytes=slot_bytes))
 
-    engine, slots = build_engine(arguments.launch, make_slots, emit)
+    try:
+        engine, slots = build_engine(arguments.launch, make_slots, emit)
+    except (ValueError, OSError) as error:
+        print(f"onbeat engine: {error}", file=sys.stderr)
+        sys.exit(CANNOT_START)
     signal.signal(signal.SIGTERM, lambda *_: engine.submit(Shutdown()))
     threading.Thread(
         target=_read_commands,
