@@ -144,8 +144,17 @@ class Broadcast:
     def _on_started(self, viewer: Viewer) -> None:
         if sum(other.connected for other in self._viewers) == 1:
             self._forget_passed(self._clock())
-        self.request_keyframe(viewer)
+        if not self._start_with_group(viewer):
+            self.request_keyframe(viewer)
         self._arm()
+
+    def _start_with_group(self, viewer: Viewer) -> bool:
+        """Whether the newest keyframe was fresh enough to start the viewer with."""
+        lane = self._video.get(viewer.video_codec or "")
+        group = lane.group() if lane is not None else []
+        for made in group:
+            viewer.offer_video(made.packet, made.keyframe, self._clock())
+        return bool(group)
 
     def _forget_passed(self, now: float) -> None:
         """Nobody watched: keep only the newest picture, for the first who comes."""

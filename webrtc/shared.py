@@ -1,7 +1,9 @@
 """A shared encode: one encoder in its lane, with its keyframe and rate rules. Knows no viewers."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import av
 
 from onbeat.webrtc.encoders import (
     EncoderPool,
@@ -12,11 +14,13 @@ from onbeat.webrtc.encoders import (
     video_encoder,
 )
 from onbeat.webrtc.lane import Hooks, Lane
-from onbeat.webrtc.rate import BitrateControl, KeyframeGate
+from onbeat.webrtc.rate import BitrateControl, KeyframeGate, RateMeter
 from onbeat.webrtc.sound import DueSound
 from onbeat.webrtc.tally import Ticket
 
 SOUND_SLOTS = 5
+GROUP = 12
+"""At most so many pictures, a keyframe first, are sent at once to one who joins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,9 @@ class SharedVideo:
         self.rate = BitrateControl(nominal_bitrate(*size, fps))
         self._encoder = video_encoder(codec, self.rate.nominal)
         self._deliver, self._clock = deliver, clock
+        self._sent = RateMeter()
+        self._group: list[Made] = []
+        self._group_at = float("-inf")
         hooks = Hooks(start=self._start, done=self._done, dropped=self._dropped)
         self._lane: Lane[_Job, list[Packet]] = Lane(pool, 1, hooks)
         self._lane.warm(lambda: self._encoder.prepare(*size, fps))
@@ -63,7 +70,21 @@ class SharedVideo:
         self._lane.offer(_Job(picture=picture, pts=pts, fps=fps, ticket=ticket))
 
     def estimate(self, viewer: Hashable, bits_per_second: int) -> None:
-        self._encoder.bitrate = self.rate.estimate(viewer, bits_per_second, self._clock())
+        now = self._clock()
+        sent = self._sent.rate(now)
+        self._encoder.bitrate = self.rate.estimate(viewer, bits_per_second, sent, now)
+
+    def group(self) -> list[Made]:
+        """The pictures since the last keyframe, while they are few and fresh; else nothing.
+
+        A joiner that gets them needs no keyframe of its own. They are stamped a millisecond apart,
+        so that a receiver shows the last one and does not take the others for a slow network.
+        """
+        if not self._group or self._clock() - self._group_at > 1.0:
+            return []
+        last = len(self._group) - 1
+        newest = self._group[last].packet.pts or 0
+        return [_restamped(made, newest - 90 * (last - n)) for n, made in enumerate(self._group)]
 
     def forget(self, viewer: Hashable) -> None:
         self._encoder.bitrate = self.rate.forget(viewer, self._clock())
@@ -81,17 +102,26 @@ class SharedVideo:
             return
         assert len(packets) == 1, len(packets)
         keyframe = packets[0].is_keyframe
-        if keyframe:
-            self.gate.made(self._clock())
-        self._deliver(
-            Made(
-                codec=self.codec,
-                packet=packets[0],
-                keyframe=keyframe,
-                seconds=seconds,
-                ticket=job.ticket,
-            )
+        made = Made(
+            codec=self.codec,
+            packet=packets[0],
+            keyframe=keyframe,
+            seconds=seconds,
+            ticket=job.ticket,
         )
+        self._remember(made, self._clock())
+        self._deliver(made)
+
+    def _remember(self, made: Made, now: float) -> None:
+        self._sent.add(8 * made.packet.size, now)
+        if made.keyframe:
+            self.gate.made(now)
+            self._group.clear()
+        elif not 0 < len(self._group) < GROUP:
+            self._group.clear()
+            return
+        self._group.append(made)
+        self._group_at = now
 
     def _dropped(self, job: _Job) -> None:
         if job.ticket is not None:
@@ -121,3 +151,9 @@ class SharedSound:
 
     def close(self) -> None:
         self._lane.close()
+
+
+def _restamped(made: Made, pts: int) -> Made:
+    packet: Packet = av.Packet(bytes(made.packet))
+    packet.pts, packet.time_base = pts, made.packet.time_base
+    return replace(made, packet=packet, ticket=None)

@@ -14,7 +14,7 @@ from onbeat.webrtc.encoders import OPUS_CLOCK, OPUS_FRAME, OPUS_RATES
 Samples = npt.NDArray[np.int16]
 SNAP = 0.005
 """Seconds. A piece that starts this near to the end of the last one follows it without a seam."""
-MAX_LAG = 0.1
+MAX_LAG = 0.2
 """Seconds. Sounds later than this are dropped, not sent in a burst."""
 
 
