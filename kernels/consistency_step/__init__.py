@@ -27,9 +27,9 @@ def consistency_step(
     """
     _check(x, prediction, t, s, keys, kind)
     if use_triton(x):
-        from onbeat.kernels.consistency_step import triton
+        from onbeat.kernels.consistency_step.triton import consistency_step as fast
 
-        return triton.consistency_step(x, prediction, t, s, keys, kind)
+        return fast(x, prediction, t, s, keys, kind)
     return reference.consistency_step(x, prediction, t, s, keys, kind)
 
 

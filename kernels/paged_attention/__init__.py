@@ -53,9 +53,9 @@ def paged_attention(q: Tensor, k: Tensor, v: Tensor, kv: KVPages, layer: int, ro
     _check(q, k, v, kv, rope)
     inputs = (q, k, v, kv.k[layer], kv.v[layer], kv.page_table, rope.cos, rope.sin)
     if use_triton(q):
-        from onbeat.kernels.paged_attention import triton
+        from onbeat.kernels.paged_attention.triton import paged_attention as fast
 
-        return triton.paged_attention(*inputs)
+        return fast(*inputs)
     return reference.paged_attention(*inputs)
 
 

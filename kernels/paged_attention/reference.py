@@ -42,8 +42,9 @@ def paged_attention(
     masks = _masks(page_table, k_pool.shape[1], own, dtype)
     memories = _memories(own_keys, v.to(dtype), k_pool, v_pool, page_table, turns[:past])
     rows = []
-    for query, mask, (keys, values) in zip(queries.split(1), masks.split(1), memories, strict=True):
-        row = F.scaled_dot_product_attention(query.transpose(1, 2), keys, values, attn_mask=mask)
+    for i, (keys, values) in enumerate(memories):
+        query, mask = queries[i : i + 1].transpose(1, 2), masks[i : i + 1]
+        row = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
         rows.append(row.transpose(1, 2))
     return torch.cat(rows).to(q.dtype)
 

@@ -26,7 +26,7 @@ def philox_normal(keys: Tensor, n: int) -> Tensor:
     if keys.dtype != torch.int64 or keys.dim() != 2 or keys.shape[1] != len(KEY_COLUMNS):
         raise ValueError(f"keys is {keys.dtype} {tuple(keys.shape)}; allowed: torch.int64 (r, 6)")
     if use_triton(keys):
-        from onbeat.kernels.philox_normal import triton
+        from onbeat.kernels.philox_normal.triton import philox_normal as fast
 
-        return triton.philox_normal(keys, n)
+        return fast(keys, n)
     return reference.philox_normal(keys, n)

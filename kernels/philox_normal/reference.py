@@ -49,7 +49,8 @@ def philox(counter: Tensor, key: Tensor) -> Tensor:
     even = counter[0::2] & _LOW
     odd = counter[1::2].flip(0).to(torch.int32)  # in reverse: lane i meets product 1 - i
     for round_key in keys.unbind(0):
-        low, high = (even * multiplier).view(torch.int32).unflatten(-1, (-1, 2)).unbind(-1)
+        halves = (even * multiplier).view(torch.int32)
+        low, high = halves[..., 0::2], halves[..., 1::2]
         word = (high ^ odd).bitwise_xor_(round_key).flip(0)
         even, odd = word.view(torch.uint32).to(torch.int64), low
     return torch.stack((word[0], odd[1], word[1], odd[0]))

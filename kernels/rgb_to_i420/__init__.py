@@ -26,9 +26,9 @@ def rgb_to_i420(frames: Tensor) -> Tensor:
             raise ValueError(f"frames has {name} {size}; allowed: even sizes")
     flat = frames.reshape(-1, height, width, 3)
     if use_triton(frames):
-        from onbeat.kernels.rgb_to_i420 import triton
+        from onbeat.kernels.rgb_to_i420.triton import rgb_to_i420 as fast
 
-        planes = triton.rgb_to_i420(flat)
+        planes = fast(flat)
     else:
         planes = reference.rgb_to_i420(flat)
     return planes.view(*batch, height * 3 // 2, width)

@@ -21,7 +21,7 @@ def store_kv(k: Tensor, v: Tensor, kv: KVPages, layer: int) -> None:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; allowed: {allowed}")
     inputs = (k, v, kv.k[layer], kv.v[layer], kv.write_pages)
     if use_triton(k):
-        from onbeat.kernels.store_kv import triton
+        from onbeat.kernels.store_kv.triton import store_kv as fast
 
-        return triton.store_kv(*inputs)
+        return fast(*inputs)
     return reference.store_kv(*inputs)
