@@ -271,16 +271,17 @@ def sample_scenes(
     change_probability: float = 0.3,
     one_object: bool = False,
 ) -> SceneBatch:
-    """`count` clips of `chunks` chunks; the same numbers give the same scenes everywhere.
+    """`count` clips of `chunks` chunks; the same numbers give the same scenes everywhere,
+    and clip i starts alike whatever `count` and `chunks` are.
 
     `change_probability` is the chance of a prompt change in each CHUNKS_PER_CHANGE chunks.
     """
-    rng = np.random.Generator(np.random.Philox(seed))
     frames, seconds = chunks * CHUNK_FRAMES, chunks * CHUNK_SECONDS
-    clips = [_sample_segments(rng, chunks, change_probability, one_object) for _ in range(count)]
+    rngs = [np.random.Generator(np.random.Philox(key=[seed, i])) for i in range(count)]
+    phase = np.array([rng.integers(LOOP_FRAMES) for rng in rngs])
+    clips = [_sample_segments(rng, chunks, change_probability, one_object) for rng in rngs]
     fields = [_clip_tracks(segments, frames) for segments in clips]
     stacked = {k: np.stack([f[k] for f in fields]).astype(np.float32) for k in fields[0]}
-    phase = rng.integers(LOOP_FRAMES, size=count)
     per_chunk = [[_segment_at(s, c) for c in range(chunks)] for s in clips]
     return SceneBatch(
         prompts=[[s.prompt for s in row] for row in per_chunk],

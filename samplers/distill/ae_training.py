@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F
 
+from onbeat.models.toybox.quality_codec import psnr, to_float, to_pixels
 from onbeat.models.toybox.render import render
 from onbeat.models.toybox.scenes import sample_scenes
 from onbeat.models.toybox.video_codec import VideoCodec
@@ -56,8 +57,7 @@ def frames_of(seed: int, clips: int, frames: int = 2) -> tuple[Tensor, Tensor]:
     and masks [clips * frames, 1, 128, 128]."""
     batch = sample_scenes(seed, clips, 3, change_probability=0.4)
     pixels, masks = render(batch, 8, frames)
-    x = pixels.flatten(0, 1).permute(0, 3, 1, 2).float().div(127.5).sub(1.0).contiguous()
-    return x, masks.flatten(0, 1)[:, None]
+    return to_float(pixels.flatten(0, 1)), masks.flatten(0, 1)[:, None]
 
 
 def _weights(masks: Tensor) -> Tensor:
@@ -131,12 +131,6 @@ def set_statistics(codec: VideoCodec, clips: int = 128) -> None:
     codec.latent_std.copy_(std)
 
 
-def psnr(got: Tensor, want: Tensor, weights: Tensor) -> float:
-    """dB of frames in -1..1 against truth, over pixels weighted by weights [n, 1, h, w]."""
-    error = ((got - want).square() * weights).sum() / (3.0 * weights.sum())
-    return -10.0 * math.log10(float(error) / 4.0)
-
-
 @torch.inference_mode()
 def evaluate(codec: VideoCodec, sheet: Path) -> dict[str, float]:
     """PSNR on unseen scenes, whole and object pixels; writes truth over reconstruction as PNG."""
@@ -145,8 +139,7 @@ def evaluate(codec: VideoCodec, sheet: Path) -> dict[str, float]:
     rows = []
     for k in range(0, 16, 8):
         rows += [torch.cat(list(part[2 * k : 2 * k + 16 : 2]), dim=-1) for part in (x, got)]
-    picture = torch.cat(rows, dim=-2).add(1.0).mul(127.5).round().to(torch.uint8)
-    Image.fromarray(picture.permute(1, 2, 0).numpy()).save(sheet)
+    Image.fromarray(to_pixels(torch.cat(rows, dim=-2)).numpy()).save(sheet)
     return {"psnr": psnr(got, x, torch.ones_like(masks)), "psnr_object": psnr(got, x, masks)}
 
 

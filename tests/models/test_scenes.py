@@ -101,3 +101,10 @@ def test_no_jump_between_frames_even_when_the_prompt_changes() -> None:
     t = _batch(change_probability=1.0).tracks
     step = np.hypot(np.diff(t.x, axis=1), np.diff(t.y, axis=1))
     assert step[t.opacity[:, 1:] > 0].max() < 0.2
+
+
+def test_a_clip_starts_alike_in_batches_of_any_size_and_length() -> None:
+    a, b = sample_scenes(5, 2, 3), sample_scenes(5, 6, 8)
+    assert [row[0] for row in a.prompts] == [row[0] for row in b.prompts[:2]]
+    assert np.array_equal(a.tracks.x[:, 0], b.tracks.x[:2, 0])
+    assert np.array_equal(a.tracks.phase, b.tracks.phase[:2])
