@@ -139,13 +139,19 @@ class Roster:
             sink=self._pool.take_sink(command.prompt),
             window=Window(self._pool.take(self._spec.window_chunks + 1)),
             decoder=decoder,
-            ladder=Ladder(
-                recover_chunks=self._settings.recover_chunks, deepest=self._spec.max_steps - 1
-            ),
+            ladder=self._ladder(),
             chunk=next_chunk,
             uncommitted=history,
             fresh=not history,
             paused=command.paused,
+        )
+
+    def _ladder(self) -> Ladder:
+        """Only edf-s takes steps off: the other policies have the quality that was asked for."""
+        bends = self._settings.policy == "edf-s" and self._settings.anytime
+        return Ladder(
+            recover_chunks=self._settings.recover_chunks,
+            deepest=self._spec.max_steps - 1 if bends else 0,
         )
 
     def _history(self, command: OpenStream) -> tuple[int, deque[ChunkState]]:

@@ -1,11 +1,14 @@
-"""EDF-S: earliest deadline first with deadline-safe, efficient batches and anytime chunks.
+"""EDF-S: earliest deadline first, in batches that keep the most chunks on time, steps optional.
 
-Each tick, in this order: drop chunks that cannot be on time even alone at one step; order the rest
-by deadline; add rows while every member still finishes in time if its later steps run at half this
-batch, and while rows per second grow by more than 2 %. First steps, commits and prefills are what a
-picture needs; further steps run only if all needed work of all streams then still fits before its
-deadline, otherwise the chunk ends with the picture it has. Jobs run in what is left: they ride
-along in a live batch where it pays, or take a whole step that delays no planned live row.
+Each tick, in this order:
+1. drop chunks that cannot be on time even alone with one step;
+2. end chunks early whose next step does not fit. Commits, prefills and first steps are what a
+   picture needs; a further step runs only if all needed work of all streams then still fits;
+3. choose the batch size: as large as rows per second grow by more than 2 % a row; if some chunk would
+   be late at that size, the size at which the fewest are late (too small a batch makes everybody
+   late, too large a one the most urgent);
+4. take that many rows by deadline, leaving out those that would be late in such a batch;
+5. add job rows where they pay, or give jobs a whole step that no planned live step will miss.
 """
 
 from collections.abc import Sequence
@@ -16,9 +19,15 @@ from onbeat.server.engine.scheduler import Candidate, Plan, StepCost, next_relea
 GAIN = 1.02
 """How much more a batch must get done per second for one more row to join it."""
 HORIZON_CHUNKS = 2
-"""How many chunks of each stream the slack looks ahead."""
+"""How many chunks of each stream are looked at beyond the one under way."""
 START_SECONDS = 0.25
-"""Within this a late first chunk is expected when slack is counted."""
+"""Within this a late first chunk is expected when work is counted."""
+
+RESERVE = 0.4
+"""Of a chunk's length: what is kept free before extra steps or jobs run, for slow forwards."""
+
+Demand = tuple[float, float, int]
+"""(deadline, release, rows) of one chunk, live."""
 
 
 class EdfS:
@@ -35,9 +44,10 @@ class EdfS:
         wanted = sorted(ready(now, live), key=lambda c: (c.deadline, c.order))
         finish = self._early(now, wanted, live, cost) if self._anytime else set()
         wanted = [c for c in wanted if c.stream not in finish]
-        rows = self._batch(now, wanted, cost)
+        rows = self._batch(now, wanted, live, cost)
         jobs = ready(now, [c for c in candidates if c.kind == "job"])
-        rows = self._with_jobs(now, rows, wanted, jobs, live, cost)
+        if jobs and len(rows) == len(wanted):
+            rows = self._with_jobs(now, rows, jobs, live, cost)
         return Plan(
             rows=tuple(c.stream for c in rows),
             finish=tuple(sorted(finish)),
@@ -45,10 +55,16 @@ class EdfS:
             wake_at=next_release(now, candidates),
         )
 
+    def _needed(self, c: Candidate) -> int:
+        return c.rows_needed if self._anytime else c.rows_left
+
+    def _late(self, now: float, c: Candidate, row_seconds: float) -> bool:
+        """Whether the chunk misses its deadline if each of its rows takes `row_seconds`."""
+        rows = self._needed(c)
+        return c.droppable and rows > 0 and max(now, c.release) + rows * row_seconds > c.deadline
+
     def _hopeless(self, now: float, c: Candidate, cost: StepCost) -> bool:
-        """Even alone, at the fewest rows allowed, the chunk would be late."""
-        rows = c.rows_needed if self._anytime else c.rows_left
-        return c.droppable and rows > 0 and max(now, c.release) + rows * cost.median(1) > c.deadline
+        return self._late(now, c, cost.median(1))
 
     def _early(
         self, now: float, wanted: list[Candidate], live: list[Candidate], cost: StepCost
@@ -57,61 +73,58 @@ class EdfS:
         optional = [c for c in wanted if c.optional]
         if not optional:
             return set()
+        alone = cost.predict(1)
         row = cost.row_seconds(min(self._max_rows, len(live)))
-        left = slack(now, live, row, whole=False) - (cost.predict(1) - row)
+        left = slack(now, demand(now, live, whole=False), row) - (alone - row) - reserve(live)
         early = set()
         for c in optional:
-            late = c.droppable and now + cost.predict(1) > c.deadline
-            left -= row
-            if late or left < 0.0:
+            if (c.droppable and now + alone > c.deadline) or left < row:
                 early.add(c.stream)
-                left += row
+            else:
+                left -= row
         return early
 
-    def _batch(self, now: float, wanted: list[Candidate], cost: StepCost) -> list[Candidate]:
-        rows: list[Candidate] = []
-        for c in wanted[: self._max_rows]:
-            if rows and not (pays(len(rows), cost) and self._safe(now, [*rows, c], cost)):
-                break
-            rows.append(c)
-        return rows
+    def _batch(
+        self, now: float, wanted: list[Candidate], live: list[Candidate], cost: StepCost
+    ) -> list[Candidate]:
+        if not wanted:
+            return []
+        size = self._size(now, min(len(wanted), self._max_rows), live, cost)
+        step = cost.median(size)
+        rows = [c for c in wanted if not self._late(now, c, step)]
+        return (rows or wanted)[:size]
 
-    def _safe(self, now: float, rows: list[Candidate], cost: StepCost) -> bool:
-        """Every member that could be on time alone still is, with its later steps at half size."""
-        this = cost.predict(len(rows))
-        later = cost.predict(max(1, len(rows) // 2))
-        alone = cost.predict(1)
-        for c in rows:
-            left = self._rows_ahead(c)
-            possible = c.droppable and now + left * alone <= c.deadline
-            if possible and now + this + (left - 1) * later > c.deadline:
-                return False
-        return True
-
-    def _rows_ahead(self, c: Candidate) -> int:
-        return max(1, c.rows_needed) if self._anytime else c.rows_left
+    def _size(self, now: float, most: int, live: list[Candidate], cost: StepCost) -> int:
+        knee = 1
+        while knee < most and pays(knee, cost):
+            knee += 1
+        work = demand(now, live, whole=not self._anytime)
+        if on_time(now, work, knee, cost) == len(work):
+            return knee
+        return max(
+            range(1, most + 1),
+            key=lambda size: (on_time(now, work, size, cost), size / cost.median(size)),
+        )
 
     def _with_jobs(
         self,
         now: float,
         rows: list[Candidate],
-        wanted: list[Candidate],
         jobs: list[Candidate],
         live: list[Candidate],
         cost: StepCost,
     ) -> list[Candidate]:
-        """Adds job rows that delay no live row beyond its slack."""
-        jobs = sorted(jobs, key=lambda c: (c.arrival, c.order))
-        left = slack(now, live, cost.row_seconds(min(self._max_rows, len(live) or 1)), whole=True)
-        if len(rows) < len(wanted):
-            return rows
-        for c in jobs:
-            more = [*rows, c]
-            if len(more) > self._max_rows or cost.predict(len(more)) > left:
+        """Adds job rows that take no planned live row beyond its deadline."""
+        row = cost.row_seconds(min(self._max_rows, max(1, len(live))))
+        left = slack(now, demand(now, live, whole=True), row) - reserve(live)
+        for c in sorted(jobs, key=lambda c: (c.arrival, c.order)):
+            size = len(rows) + 1
+            extra = cost.predict(size) - (len(rows) and cost.median(len(rows)))
+            fits = size <= self._max_rows and extra <= left
+            if not fits or (rows and not pays(len(rows), cost)):
                 break
-            if rows and not (pays(len(rows), cost) and self._safe(now, more, cost)):
-                break
-            rows = more
+            rows = [*rows, c]
+            left -= extra
         return rows
 
 
@@ -120,25 +133,45 @@ def pays(rows: int, cost: StepCost) -> bool:
     return (rows + 1) / cost.median(rows + 1) > GAIN * rows / cost.median(rows)
 
 
-def slack(now: float, live: Sequence[Candidate], row: float, *, whole: bool) -> float:
-    """Seconds that could be spent on something else now without making any live chunk late.
+def demand(now: float, live: Sequence[Candidate], *, whole: bool) -> list[Demand]:
+    """The work of each stream's chunk and its next ones, by deadline; `whole` counts the planned
+    steps, otherwise only what a picture needs."""
+    return sorted(chain.from_iterable(_chunks(now, c, whole) for c in live))
 
-    Looks at each stream's chunk and the ones after it, at `row` seconds a row; `whole` counts the
-    planned steps, otherwise only what a picture needs. Chunks without a clock are counted as work.
-    """
-    due = sorted(chain.from_iterable(_work(now, c, whole) for c in live))
-    left, work = float("inf"), 0.0
-    for deadline, rows in due:
-        work += rows * row
-        left = min(left, deadline - now - work)
+
+def _chunks(now: float, c: Candidate, whole: bool) -> list[Demand]:
+    """A stream that has no clock yet asks for its first chunk soon, however late it is, so that it
+    does not cost others their quality."""
+    first, later = (c.rows_left, c.chunk_rows) if whole else (c.rows_needed, 2)
+    due = c.deadline if c.droppable else max(c.deadline, now + START_SECONDS)
+    after = ((due + i * c.period, c.release + i * c.period, later) for i in _NEXT)
+    return [(due, c.release, first), *after]
+
+
+_NEXT = range(1, HORIZON_CHUNKS + 1)
+
+
+def slack(now: float, work: Sequence[Demand], row: float) -> float:
+    """Seconds that can be spent on something else now with no chunk late, at `row` seconds a row."""
+    left, rows = float("inf"), 0
+    for deadline, _, count in work:
+        rows += count
+        left = min(left, deadline - now - rows * row)
     return left
 
 
-def _work(now: float, c: Candidate, whole: bool) -> list[tuple[float, int]]:
-    """(deadline, rows) of a stream's chunk and its next ones. A stream that has no clock yet asks
-    for its first chunk soon, however late it is, so that it does not cost others their quality."""
-    first = c.rows_left if whole else c.rows_needed
-    later = c.chunk_rows if whole else 2
-    due = c.deadline if c.droppable else max(c.deadline, now + START_SECONDS)
-    chunks = [(due, first)]
-    return chunks + [(due + i * c.period, later) for i in range(1, HORIZON_CHUNKS + 1)]
+def reserve(live: Sequence[Candidate]) -> float:
+    return RESERVE * min((c.period for c in live), default=0.0)
+
+
+def on_time(now: float, work: Sequence[Demand], size: int, cost: StepCost) -> int:
+    """How many chunks are on time if every batch has `size` rows and late chunks are left out."""
+    step = cost.predict(size)
+    rows, count = 0, 0
+    for deadline, release, needed in work:
+        batches = max(-(-(rows + needed) // size), needed)
+        finish = max(now + batches * step, release + needed * step)
+        if finish <= deadline:
+            rows += needed
+            count += 1
+    return count
