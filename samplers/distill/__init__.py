@@ -1,0 +1,1 @@
+"""Training of toybox: losses, loops and optimisers. Nothing that serves imports it."""
