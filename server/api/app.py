@@ -14,6 +14,7 @@ from onbeat.server.api import (
     pages,
     sessions_routes,
     status_routes,
+    videos,
     whep,
 )
 from onbeat.server.api.front import Front
@@ -23,7 +24,7 @@ from onbeat.server.api.media import Media, webrtc_media
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import EngineClient
 
-ROUTERS = (sessions_routes.router, whep.router, status_routes.router, pages.router)
+ROUTERS = (sessions_routes.router, videos.router, whep.router, status_routes.router, pages.router)
 
 
 def create_app(

@@ -20,11 +20,18 @@ from onbeat.server.api.viewers import Viewers
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.messages import EngineDown, EngineReady, EngineStats, Event
+from onbeat.server.jobs.artifacts import Artifacts
+from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.store import JobStore
+from onbeat.server.jobs.worker import JobWorker
 
 log = logging.getLogger("onbeat.api")
 
+DATABASE = "jobs.sqlite3"
+ARTIFACTS = "artifacts"
 STATUS_TICKS = 2
 """Viewers get a status message every so many ticks: once a second."""
+JOB_TICKS = 2
 
 
 class Front:
@@ -38,6 +45,16 @@ class Front:
         self.sessions = SessionManager(settings, hub, media)
         self.viewers = Viewers(self.sessions, media, settings.max_viewers)
         self.telemetry = Telemetry(hub, self.sessions)
+        self.store = JobStore(settings.data_dir / DATABASE)
+        self.artifacts = Artifacts(settings.data_dir / ARTIFACTS)
+        self.worker = JobWorker(
+            self.store,
+            self.artifacts,
+            hub,
+            slots=settings.max_jobs_running,
+            started=self._job_started,
+            finished=self.metrics.job_finished,
+        )
         self.started_at = int(time.time())
         self.ticked = asyncio.Condition()
         self._loop = asyncio.get_running_loop()
@@ -47,15 +64,18 @@ class Front:
     async def start(self) -> None:
         self.hub.listen(self._hear)
         self.hub.start()
+        await asyncio.to_thread(self.worker.start)
         self._beat = asyncio.create_task(self._beating(), name="beat")
 
     async def close(self) -> None:
-        """Ends sessions, engine and media, in this order."""
+        """Ends sessions, jobs, engine and media, in this order."""
         if self._beat is not None:
             self._beat.cancel()
             await asyncio.gather(self._beat, return_exceptions=True)
         await self.sessions.close_all()
+        await asyncio.to_thread(self.worker.close)
         await asyncio.to_thread(self.hub.close)
+        self.store.close()
         await self.media.close()
 
     # ---- the beat ------------------------------------------------------------------------------
@@ -74,6 +94,8 @@ class Front:
         """Sweeps the sessions, samples the senders, makes the overview, tells the viewers."""
         now = time.monotonic()
         await self.sessions.sweep(now)
+        if count % JOB_TICKS == 0:
+            await self._count_jobs()
         for sent in self.telemetry.sample(now):
             self.metrics.sent(sent)
         self.telemetry.tick(now)
@@ -82,6 +104,15 @@ class Front:
                 session.announce(session_status(session, self.hub.state, now))
         async with self.ticked:
             self.ticked.notify_all()
+
+    async def _count_jobs(self) -> None:
+        counts = await asyncio.to_thread(self.store.counts)
+        counts["running"] = counts.pop("in_progress")
+        self.telemetry.job_counts = counts
+        self.metrics.artifact_bytes.set(await asyncio.to_thread(self.artifacts.size))
+
+    def _job_started(self, job: Job) -> None:
+        self.metrics.job_started(time.time() - job.created_at)
 
     # ---- what the engine says ------------------------------------------------------------------
 

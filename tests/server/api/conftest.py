@@ -1,5 +1,6 @@
 """A server with a synthetic engine and without WebRTC, driven through its HTTP."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ from starlette.testclient import TestClient
 
 from onbeat.server.api.app import create_app
 from onbeat.server.api.front import Front
-from onbeat.server.config import Settings
+from onbeat.server.config import load_settings
 from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import FakeMedia
 
@@ -28,12 +29,37 @@ class Server:
         front: Front = self.http.app.state.front  # type: ignore[attr-defined]
         return front
 
+    def video(self, **body: Any) -> dict[str, Any]:
+        """A new job."""
+        body = {"prompt": "a red ball", "seconds": "0.5"} | body
+        answer = self.http.post("/v1/videos", json=body)
+        assert answer.status_code == 200, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    def ended(self, video_id: str) -> dict[str, Any]:
+        """The job once it has ended."""
+
+        def look() -> dict[str, Any] | None:
+            body: dict[str, Any] = self.http.get(f"/v1/videos/{video_id}").json()
+            return None if body["status"] in ("queued", "in_progress") else body
+
+        found: dict[str, Any] = until(look, seconds=20)
+        return found
+
     def session(self, **body: Any) -> dict[str, Any]:
         """A new session."""
         answer = self.http.post("/v1/sessions", json={"prompt": "a red ball"} | body)
         assert answer.status_code == 201, answer.text
         made: dict[str, Any] = answer.json()
         return made
+
+
+def application(engine: FakeEngine, media: FakeMedia | None = None, **settings: Any) -> TestClient:
+    """A server that is not started yet."""
+    doubled = media or FakeMedia()
+    app = create_app(load_settings(**settings), engine, lambda: doubled)
+    return TestClient(app, base_url="http://127.0.0.1:8000")
 
 
 StartServer = Callable[..., Server]
@@ -48,9 +74,8 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
             *, engine: FakeEngine | None = None, media: FakeMedia | None = None, **settings: Any
         ) -> Server:
             engine, media = engine or FakeEngine(), media or FakeMedia()
-            chosen = Settings(**({"data_dir": tmp_path} | settings))
-            app = create_app(chosen, engine, lambda: media)
-            client = TestClient(app, base_url="http://127.0.0.1:8000")
+            settings = {"data_dir": tmp_path} | settings
+            client = application(engine, media, **settings)
             server = Server(stack.enter_context(client), engine, media)
             until(lambda: client.get("/ready").status_code == 200)
             return server
@@ -65,8 +90,6 @@ def server(start_server: StartServer) -> Server:
 
 def until(condition: Callable[[], Any], seconds: float = 5.0) -> Any:
     """Waits for something to become true; what it became."""
-    import time
-
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()

@@ -165,9 +165,7 @@ def test_the_engine_restarts_under_a_session(server: Server) -> None:
 def test_the_engine_fails_for_good(server: Server) -> None:
     url = f"/v1/sessions/{server.session()['id']}"
     server.engine.fail()
-    body = until(
-        lambda: (b := server.http.get(url).json())["status"] == "failed" and b
-    )
+    body = until(lambda: (b := server.http.get(url).json())["status"] == "failed" and b)
     assert body["error"]["code"] == "engine_lost"
     answer = server.http.post("/v1/sessions", json={"prompt": "a ball"})
     assert answer.status_code == 503 and error_of(answer)["code"] == "engine_failed"

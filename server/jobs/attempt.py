@@ -1,0 +1,222 @@
+"""One try at one job: a stream of the engine becomes a file. Runs in a thread of its own.
+
+Memory is bounded: when the encoder falls behind, the stream is paused. What it is not: which job
+runs when, and what becomes of one that did not end well (worker.py).
+"""
+
+import contextlib
+import logging
+import queue
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from onbeat.server.engine.client import ChunkPayload
+from onbeat.server.engine.messages import (
+    ChunkReady,
+    CloseStream,
+    Command,
+    ControlStream,
+    EngineDown,
+    EngineReady,
+    Event,
+    OpenStream,
+    StreamEnded,
+    StreamOpened,
+    StreamRefused,
+)
+from onbeat.server.jobs.artifacts import SUFFIX, Artifacts, Variant
+from onbeat.server.jobs.encode import Mp4Writer
+from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.store import JobStore, LeaseLost
+
+log = logging.getLogger("onbeat.jobs")
+
+NOTE_SECONDS = 1.0
+QUEUE_BYTES = 32 * 1024 * 1024
+
+Sink = Callable[[Event, ChunkPayload | None], None]
+
+
+class EngineDoor(Protocol):
+    """What jobs need of the engine. Sinks are called on a foreign thread and must not block."""
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def ready(self) -> EngineReady | None: ...
+
+    def send(self, command: Command) -> None: ...
+
+    def attach(self, stream_id: str, sink: Sink) -> None: ...
+
+    def detach(self, stream_id: str) -> None: ...
+
+
+class EngineLost(Exception):
+    """The engine went down under the job: start over."""
+
+
+class NotNow(Exception):
+    """The engine has no room: later. `delay` in seconds."""
+
+    def __init__(self, delay: float) -> None:
+        super().__init__(delay)
+        self.delay = delay
+
+
+class Stopped(Exception):
+    """`stop` was called."""
+
+
+class JobFailed(Exception):
+    """The job cannot be done; it would fail again. `code` is for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Attempt:
+    """`run` it in a thread; `stop` it from any other."""
+
+    def __init__(
+        self, job: Job, ready: EngineReady, door: EngineDoor, store: JobStore, artifacts: Artifacts
+    ) -> None:
+        self.job = job
+        self._ready = ready
+        self._door = door
+        self._store = store
+        self._artifacts = artifacts
+        self._stream_id = f"{job.id}.{job.fence}"
+        self._inbox: queue.SimpleQueue[tuple[Event, ChunkPayload | None] | None]
+        self._inbox = queue.SimpleQueue()
+        self._paused = False
+        self._noted_at = 0.0
+        self._peak_memory: float | None = None
+        chunk_bytes = ready.chunk_frames * ready.width * ready.height * 3 // 2
+        self._high_water = max(4, QUEUE_BYTES // chunk_bytes)
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks the job takes."""
+        return -(-self.job.request.frames // self._ready.chunk_frames)
+
+    def stop(self) -> None:
+        """Makes `run` raise Stopped soon. Thread-safe."""
+        self._inbox.put(None)
+
+    def run(self) -> Job:
+        """Generates, encodes and publishes; the job as completed.
+
+        Raises EngineLost, NotNow, Stopped, JobFailed, LeaseLost, OSError.
+        """
+        self._check_model()
+        parts: dict[Variant, Path] = {
+            variant: self._artifacts.part(self.job.id, self.job.fence, variant)
+            for variant in SUFFIX
+        }
+        self._door.attach(self._stream_id, self._sink)
+        try:
+            self._generate(parts)
+            return self._publish(parts)
+        finally:
+            self._door.detach(self._stream_id)
+            self._door.send(CloseStream(stream_id=self._stream_id))
+            for part in parts.values():
+                part.unlink(missing_ok=True)
+
+    def _publish(self, parts: dict[Variant, Path]) -> Job:
+        """The files first, the row after: what is called completed can be read."""
+        for variant, part in parts.items():
+            self._artifacts.publish(part, self.job.id, variant)
+        try:
+            return self._store.complete(self.job, self._peak_memory)
+        except LeaseLost:
+            now = self._store.get(self.job.id)
+            if now is None or now.state == "cancelled":
+                self._artifacts.remove(self.job.id)
+            raise
+
+    def _check_model(self) -> None:
+        """A job made for one model is not quietly made by another."""
+        asked, ready = self.job.request, self._ready
+        wanted = (asked.model, asked.width, asked.height, asked.fps)
+        if wanted != (ready.model, ready.width, ready.height, ready.fps):
+            message = f"The job is for {asked.model} at {asked.width}x{asked.height}, {asked.fps}"
+            raise JobFailed("model_unavailable", f"{message} fps; {ready.model} is served now.")
+
+    def _generate(self, parts: dict[Variant, Path]) -> None:
+        request = self.job.request
+        with Mp4Writer(parts["video"], request, self._ready.sample_rate) as writer:
+            self._door.send(
+                OpenStream(
+                    stream_id=self._stream_id,
+                    kind="job",
+                    prompt=request.prompt,
+                    seed=request.seed,
+                    steps=request.steps,
+                    total_chunks=self.chunks,
+                )
+            )
+            while writer.frames < request.frames:
+                self._next(writer)
+            writer.finish()
+        writer.stills(parts["thumbnail"], parts["spritesheet"])
+
+    def _next(self, writer: Mp4Writer) -> None:
+        """Waits for the next event and acts on it."""
+        entry = self._inbox.get()
+        if entry is None:
+            raise Stopped
+        self._flow()
+        event, payload = entry
+        match event:
+            case ChunkReady():
+                assert payload is not None
+                writer.write(payload.frames, payload.audio)
+                self._note((event.chunk + 1) / self.chunks)
+            case StreamOpened(recognised=recognised):
+                self._store.note_recognised(self.job, recognised)
+            case StreamRefused(code="invalid", reason=reason):
+                raise JobFailed("invalid_prompt", reason)
+            case StreamRefused(retry_after=delay):
+                raise NotNow(delay)
+            case EngineDown() | StreamEnded(reason="engine_lost"):
+                raise EngineLost
+            case StreamEnded(reason=reason, error=error):
+                text = error or f"The engine ended the stream early: {reason}."
+                raise JobFailed("generation_failed", text)
+
+    def _note(self, progress: float) -> None:
+        """Writes down progress, at most once a second."""
+        now = time.monotonic()
+        if now - self._noted_at >= NOTE_SECONDS:
+            self._noted_at = now
+            self._measure()
+            self._store.renew(self.job, progress=min(progress, 0.99))
+
+    def _measure(self) -> None:
+        with contextlib.suppress(psutil.Error):
+            used = psutil.Process(self._ready.pid).memory_info().rss / 1e6
+            self._peak_memory = round(max(used, self._peak_memory or 0.0), 1)
+
+    # ---- back-pressure -------------------------------------------------------------------------
+
+    def _sink(self, event: Event, payload: ChunkPayload | None) -> None:
+        """On the reader thread."""
+        self._inbox.put((event, payload))
+        if self._inbox.qsize() > self._high_water and not self._paused:
+            self._pause(True)
+
+    def _flow(self) -> None:
+        if self._paused and self._inbox.qsize() < self._high_water // 2:
+            self._pause(False)
+
+    def _pause(self, paused: bool) -> None:
+        self._paused = paused
+        self._door.send(ControlStream(stream_id=self._stream_id, revision=0, paused=paused))

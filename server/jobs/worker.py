@@ -1,0 +1,211 @@
+"""Runs the queued jobs: claims, attempts in threads, leases kept alive, ends written down.
+
+One worker per process. After a crash of the engine a job starts over with the same seed; after a
+crash of the whole server the next one finds the job and does the same.
+"""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+
+from onbeat.server.jobs.artifacts import Artifacts
+from onbeat.server.jobs.attempt import (
+    Attempt,
+    EngineDoor,
+    EngineLost,
+    JobFailed,
+    NotNow,
+    Stopped,
+)
+from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.store import JobStore, LeaseLost
+
+log = logging.getLogger("onbeat.jobs")
+
+LOOK_SECONDS = 0.25
+HEARTBEAT_SECONDS = 5.0
+JOIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who holds a lease: a process, told apart from later ones with the same number."""
+
+    host: str
+    pid: int
+    started: int
+    token: str
+
+    @staticmethod
+    def here() -> "Owner":
+        started = int(psutil.Process().create_time())
+        host, token = socket.gethostname(), secrets.token_hex(4)
+        return Owner(host=host, pid=os.getpid(), started=started, token=token)
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.pid}/{self.started}/{self.token}"
+
+    def knows_dead(self, text: str) -> bool:
+        """Whether the owner named `text` certainly does not run any more."""
+        host, pid, started, token = text.split("/")
+        if host != self.host:
+            return False
+        if int(pid) == self.pid:
+            return token != self.token
+        try:
+            return int(psutil.Process(int(pid)).create_time()) != int(started)
+        except psutil.NoSuchProcess:
+            return True
+
+
+class JobWorker:
+    """slots: jobs generated at the same time. started, finished: told of each (for metrics)."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        artifacts: Artifacts,
+        door: EngineDoor,
+        *,
+        slots: int,
+        started: Callable[[Job], None],
+        finished: Callable[[str, float], None],
+    ) -> None:
+        self._store, self._artifacts, self._door = store, artifacts, door
+        self._slots = slots
+        self._started, self._finished = started, finished
+        self._owner = Owner.here()
+        self._running: dict[str, tuple[Attempt, threading.Thread]] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = False
+        self._beaten_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
+
+    def start(self) -> None:
+        """Takes up what an ended process left, then works until `close`."""
+        self._recover()
+        self._artifacts.sweep(self._store.known_ids())
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._wake.set()
+
+    def stop_job(self, job_id: str) -> None:
+        """The job was cancelled or deleted: give its stream back at once."""
+        with self._lock:
+            entry = self._running.get(job_id)
+        if entry is not None:
+            entry[0].stop()
+
+    def close(self) -> None:
+        """Puts running jobs back into the queue and ends. Idempotent."""
+        self._closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        with self._lock:
+            running = list(self._running.values())
+        for attempt, _ in running:
+            attempt.stop()
+        for _, thread in running:
+            thread.join(JOIN_SECONDS)
+
+    # ---- the worker's thread -------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closing:
+            try:
+                self._look()
+            except Exception:  # a locked or full disk must not end the worker
+                log.exception("the job worker failed; it goes on")
+            self._wake.wait(LOOK_SECONDS)
+            self._wake.clear()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._beaten_at >= HEARTBEAT_SECONDS:
+            self._beaten_at = now
+            self._keep_leases()
+            self._recover()
+        while len(self._running) < self._slots and self._door.state == "ready":
+            if not self._claim():
+                return
+
+    def _claim(self) -> bool:
+        job = self._store.claim(str(self._owner))
+        ready = self._door.ready
+        if job is None:
+            return False
+        assert ready is not None, "an engine that is ready has announced itself"
+        self._started(job)
+        attempt = Attempt(job, ready, self._door, self._store, self._artifacts)
+        thread = threading.Thread(target=self._attempt, args=(attempt,), name=f"job-{job.number}")
+        with self._lock:
+            self._running[job.id] = (attempt, thread)
+        thread.start()
+        return True
+
+    def _keep_leases(self) -> None:
+        with self._lock:
+            attempts = [attempt for attempt, _ in self._running.values()]
+        for attempt in attempts:
+            try:
+                self._store.renew(attempt.job)
+            except LeaseLost:
+                attempt.stop()
+
+    def _recover(self) -> None:
+        count = self._store.recover(self._owner.knows_dead)
+        if count:
+            log.info("%d interrupted jobs are queued again", count)
+
+    # ---- an attempt's thread -------------------------------------------------------------------
+
+    def _attempt(self, attempt: Attempt) -> None:
+        job = attempt.job
+        try:
+            self._settle(attempt)
+        except LeaseLost:
+            log.info("job %s is no longer ours", job.id)
+        except Exception:  # the store itself failed: the lease will run out
+            log.exception("job %s: its end could not be written down", job.id)
+        finally:
+            with self._lock:
+                del self._running[job.id]
+            self._wake.set()
+
+    def _settle(self, attempt: Attempt) -> None:
+        """Runs the attempt and writes down how it ended. Raises LeaseLost."""
+        job = attempt.job
+        try:
+            done = attempt.run()
+            self._finished("completed", done.run_seconds or 0.0)
+        except LeaseLost:
+            raise
+        except EngineLost:
+            log.warning("job %s lost its engine in attempt %d", job.id, job.attempt)
+            self._store.put_back(job)
+        except NotNow as later:
+            self._store.put_back(job, delay=later.delay, counted=False)
+        except Stopped:
+            self._store.put_back(job, counted=False)
+        except JobFailed as error:
+            self._fail(job, error.code, str(error))
+        except OSError as error:
+            self._fail(job, "storage_failed", f"The result could not be written: {error}.")
+        except Exception:
+            log.exception("job %s failed", job.id)
+            self._fail(job, "internal_error", "The server failed on this job; see its log.")
+
+    def _fail(self, job: Job, code: str, message: str) -> None:
+        self._store.fail(job, code, message)
+        self._finished("failed", time.time() - (job.started_at or job.created_at))
