@@ -19,10 +19,12 @@ from onbeat.models.toybox.concepts import CHUNK_FRAMES, FPS, SceneLabel
 from onbeat.models.toybox.detector import Detection, detect
 from onbeat.models.toybox.onsets import chance_f1, detect_onsets, pooled_score
 from onbeat.models.toybox.prompts import recognise
+from onbeat.models.toybox.quality_codec import measure_codec
 from onbeat.models.toybox.quality_sheet import Tile, write_sheet
 from onbeat.models.toybox.render import render
 from onbeat.models.toybox.scenes import SceneBatch, sample_scenes
 from onbeat.models.toybox.sound import render_audio
+from onbeat.models.toybox.video_codec import VideoCodec
 
 Generate = Callable[[str, int, int, int], tuple[Tensor, Tensor]]
 """(prompt, seed, chunks, steps) -> frames uint8 [f, 128, 128, 3] and mono sound [n], int16 or float
@@ -212,9 +214,9 @@ def measure_long(generate: Generate, seed: int, steps: int) -> Figures:
     }
 
 
-def print_figures(figures: Mapping[str, float]) -> None:
-    """A table for people, then one line of JSON for programs."""
-    for name, value in figures.items():
+def print_figures(figures: Mapping[str, float], quiet: bool = False) -> None:
+    """A table for people (not when quiet), then one line of JSON for programs."""
+    for name, value in () if quiet else figures.items():
         print(f"{name:<24}{value:>10.3f}")
     print(json.dumps({k: round(v, 4) for k, v in figures.items()}))
 
@@ -226,11 +228,15 @@ def run_quality(
     seed: int = 0,
     steps: int = 2,
     sheet: Path | None = None,
+    codec: VideoCodec | None = None,
+    quiet: bool = False,
 ) -> Figures:
-    """All figures of a generator; prints them and, if asked, writes a contact sheet (PNG)."""
+    """All figures of a generator, with those of its video codec if it is given; prints them (when
+    quiet only the JSON line) and, if asked, writes a contact sheet (PNG)."""
     with torch.inference_mode():
-        figures = measure_prompts(generate, prompts, seed, steps, sheet)
+        figures = measure_codec(codec) if codec is not None else {}
+        figures |= measure_prompts(generate, prompts, seed, steps, sheet)
         figures |= measure_long(generate, seed, steps)
         figures |= true_sync(seed + 2)
-    print_figures(figures)
+    print_figures(figures, quiet)
     return figures

@@ -60,5 +60,7 @@ def test_psnr_and_pixels() -> None:
 
 
 def test_figures_end_with_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    quality.print_figures({"psnr": 31.25})
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"psnr": 31.25}
+    for quiet, lines in ((False, 2), (True, 1)):
+        quality.print_figures({"psnr": 31.25}, quiet)
+        printed = capsys.readouterr().out.splitlines()
+        assert len(printed) == lines and json.loads(printed[-1]) == {"psnr": 31.25}
