@@ -58,6 +58,12 @@ export async function history(seconds) {
   return points;
 }
 
+/** How long a chunk of the served model plays, ms; null while it is not known. */
+export async function chunkTime() {
+  const { data } = await call("GET", "/v1/models");
+  return (1000 * data[0].chunk_frames) / data[0].fps;
+}
+
 /** The point that an overview adds to the history. @param {any} o */
 export function pointOf(o) {
   const sent = o.sessions.map((/** @type {any} */ s) => s.fps_sent).filter((/** @type {any} */ v) => v !== null);

@@ -2,7 +2,7 @@
 /** Joins the parts of the latency page. */
 import { byId } from "../shared/dom.js";
 import { Charts } from "./charts.js";
-import { Feed, history, pointOf } from "./feed.js";
+import { Feed, chunkTime, history, pointOf } from "./feed.js";
 import { showSessions } from "./sessions.js";
 import { showStages } from "./stages.js";
 import { showTiles } from "./tiles.js";
@@ -17,9 +17,13 @@ const WORDS = {
 const feed = new Feed();
 const charts = new Charts();
 
+/** @type {number | null} */
+let chunkMs = null;
+
 async function loadHistory() {
   try {
     charts.load(await history(3600));
+    chunkMs ??= await chunkTime();
   } catch {
     showState("lost"); // the lines start with the next numbers
   }
@@ -37,7 +41,7 @@ feed.addEventListener("overview", (event) => {
   const overview = /** @type {CustomEvent} */ (event).detail;
   showTiles(overview);
   showStages(overview.stages_ms);
-  showSessions(overview);
+  showSessions(overview.sessions, chunkMs);
   charts.add(pointOf(overview));
 });
 feed.addEventListener("state", (event) => {
@@ -52,4 +56,5 @@ for (const button of document.querySelectorAll("[data-range]")) {
     charts.show(Number(/** @type {HTMLElement} */ (button).dataset.range));
   });
 }
+/** @type {any} */ (globalThis).onbeat = { feed, charts }; // for the console and for tests
 feed.start();

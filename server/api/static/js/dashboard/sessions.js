@@ -19,8 +19,9 @@ class Row {
     this.line = make("tr", {}, make("td", {}, this.button), make("td", {}, this.status), ...this.cells, make("td", {}, this.mini));
     this.lanes = new Lanes();
     this.detail = make("tr", { hidden: true }, make("td", { colSpan: 9, className: "lane" }, this.lanes.element));
-    this.pace = { at: 0, chunk: 0, ms: /** @type {number | null} */ (null) };
     this.session = session;
+    /** @type {number | null} */
+    this.chunkMs = null;
     this.button.addEventListener("click", () => this.#toggle());
   }
 
@@ -30,10 +31,10 @@ class Row {
     this.#showLanes();
   }
 
-  /** @param {any} s @param {any} overview */
-  show(s, overview) {
+  /** @param {any} s @param {number | null} chunkMs how long a chunk plays */
+  show(s, chunkMs) {
     this.session = s;
-    this.chunkMs = overview.engine.chunk_ms ?? this.#measured(s, overview.at);
+    this.chunkMs = chunkMs;
     this.button.firstChild.textContent = s.prompt;
     this.button.title = `${s.prompt}\n${s.id}`;
     this.status.dataset.tone = TONES[s.status] ?? "wait";
@@ -51,15 +52,6 @@ class Row {
     this.#showLanes();
   }
 
-  /** How long a chunk plays, from how fast their numbers rise. @param {any} s @param {number} at */
-  #measured(s, at) {
-    if (!known(s.chunk) || s.chunk < this.pace.chunk) this.pace = { at, chunk: s.chunk ?? 0, ms: null };
-    const chunks = s.chunk - this.pace.chunk;
-    if (!this.pace.at) this.pace = { at, chunk: s.chunk, ms: null };
-    else if (chunks >= 25) this.pace = { at, chunk: s.chunk, ms: Math.round((100 * (at - this.pace.at)) / chunks) * 10 };
-    return this.pace.ms;
-  }
-
   /** @param {any} stages */
   #showMini(stages) {
     const sum = SERVER_STAGES.reduce((all, stage) => all + (stages[stage] ?? 0), 0);
@@ -70,16 +62,15 @@ class Row {
   }
 
   #showLanes() {
-    if (!this.detail.hidden) this.lanes.show(this.session.recent ?? [], this.chunkMs ?? null);
+    if (!this.detail.hidden) this.lanes.show(this.session.recent ?? [], this.chunkMs);
   }
 }
 
 /** @type {Map<string, Row>} */
 const rows = new Map();
 
-/** @param {any} overview */
-export function showSessions(overview) {
-  const { sessions } = overview;
+/** @param {any[]} sessions of the overview @param {number | null} chunkMs how long a chunk plays */
+export function showSessions(sessions, chunkMs) {
   const body = byId("sessions").tBodies[0];
   const ids = new Set(sessions.map((/** @type {any} */ s) => s.id));
   for (const [id, row] of rows) {
@@ -92,7 +83,7 @@ export function showSessions(overview) {
     let row = rows.get(session.id);
     if (!row) rows.set(session.id, (row = new Row(session)));
     if (!row.line.isConnected) body.append(row.line, row.detail);
-    row.show(session, overview);
+    row.show(session, chunkMs);
   }
   byId("sessions-none").hidden = sessions.length > 0;
 }

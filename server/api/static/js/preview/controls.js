@@ -61,6 +61,12 @@ export class Controls {
     byId("seed-hint").textContent = locked ? "Kept when the words change" : "Drawn anew when the words change";
   }
 
+  /** @param {any} model what it does not allow is not offered */
+  limit(model) {
+    for (const radio of this.#radios()) radio.disabled = Number(radio.value) > model.max_steps;
+    if (model.max_seconds) byId("seconds").max = String(model.max_seconds);
+  }
+
   get seed() {
     const text = this.input.value.trim();
     return /^\d+$/.test(text) && Number(text) < SEEDS ? Number(text) : null;

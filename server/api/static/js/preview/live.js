@@ -43,8 +43,8 @@ export class Live extends EventTarget {
     this.sent = [];
     this.heard = { pong: 0, packets: 0, media: 0 };
     this.wake = () => undefined;
-    /** @type {number | null} what "auto" means to the served model, once known */
-    this.defaultSteps = null;
+    /** @type {any} the served model and its limits, once known */
+    this.model = null;
   }
 
   /** @param {string} name @param {any} [detail] */
@@ -104,14 +104,13 @@ export class Live extends EventTarget {
   }
 
   async #create() {
+    this.model ??= (await call("GET", "/v1/models")).data[0];
     const { prompt, seed, steps } = this.settings;
-    const session = await call("POST", "/v1/sessions", {
+    return call("POST", "/v1/sessions", {
       prompt,
       ...(seed !== null && { seed }),
       ...(steps !== null && { num_inference_steps: steps }),
     });
-    if (steps === null) this.defaultSteps = session.num_inference_steps;
-    return session;
   }
 
   async #untilLost() {

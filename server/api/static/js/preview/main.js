@@ -25,7 +25,7 @@ const prompt = new PromptPanel((text) => steer(controls.locked ? { prompt: text 
 
 /** @param {{prompt?: string, seed?: number, steps?: number | null}} change */
 function steer(change) {
-  if (change.steps === null) change = { ...change, steps: live.defaultSteps };
+  if (change.steps === null) change = { ...change, steps: live.model?.default_steps ?? null };
   live.change(change);
   remember();
 }
@@ -100,6 +100,7 @@ function showProblem({ message, param }) {
 
 live.addEventListener("session", () => {
   if (live.watching) prompt.show(live.session.prompt);
+  else controls.limit(live.model);
   if (settings.seed === null) settings.seed = live.session.seed;
   controls.showSeed(live.session.seed);
   prompt.showUnderstood(live.session.recognised);
@@ -156,4 +157,5 @@ meter.onFrame = () => live.sawFrame();
 startPulse(live, meter);
 startGlow(video);
 if (!live.watching) new RenderPanel(scene);
+/** @type {any} */ (globalThis).onbeat = { live }; // for the console and for tests
 live.run();

@@ -5,6 +5,8 @@ import { fixed, known, ms, percent } from "../shared/format.js";
 import { STAGE_WORDS } from "../shared/stages.js";
 import { explain, stageTimes } from "./why.js";
 
+const LASTING = 6; // "status" comes twice a second: the server's and our own
+
 export class Numbers {
   /** @param {import("./live.js").Live} live @param {import("./frames.js").FrameMeter} meter */
   constructor(live, meter) {
@@ -12,7 +14,10 @@ export class Numbers {
     this.meter = meter;
     /** @type {number | null} */
     this.photon = null;
+    /** Seconds in a row in which far fewer frames were shown than sent. */
+    this.starved = 0;
     live.addEventListener("status", () => this.show());
+    live.addEventListener("phase", () => this.#why());
     live.addEventListener("photon", (event) => {
       this.photon = /** @type {CustomEvent} */ (event).detail.ms;
       this.show();
@@ -25,7 +30,14 @@ export class Numbers {
     this.#table(status, received, shown);
     this.#hud(status, received, shown);
     this.#split(stageTimes(status, received));
-    this.#why(explain(status, received, shown, this.live.session?.fps ?? 20));
+    this.#count(status, shown);
+    this.#why();
+  }
+
+  /** @param {any} s @param {number | null} shown */
+  #count(s, shown) {
+    const few = this.live.phase.name === "playing" && known(shown) && known(s?.fps_sent) && shown < 0.8 * s.fps_sent;
+    this.starved = few ? this.starved + 1 : 0;
   }
 
   /** @param {any} s @param {any} r @param {number | null} shown */
@@ -49,7 +61,7 @@ export class Numbers {
     put(byId("hud-photon"), ms(this.photon), "ms");
     put(byId("hud-on-time"), percent(s?.on_time_ratio), "%");
     put(byId("hud-net"), `${ms(r?.rtt_ms)}, ${ms(r?.jitter_buffer_ms)}`, "ms");
-    const { stage } = explain(s, r, shown, 20);
+    const { stage } = explain(s, r, false);
     put(byId("hud-stage"), stage ? STAGE_WORDS[stage] : "–");
   }
 
@@ -71,9 +83,16 @@ export class Numbers {
     return bar;
   }
 
-  /** @param {{head: string, text: string}} reason */
-  #why({ head, text }) {
+  #why() {
+    const { head, text } = this.#reason();
     const line = byId("why");
     if (line.textContent !== `${head} ${text}`) line.replaceChildren(make("strong", {}, head), ` ${text}`);
+  }
+
+  #reason() {
+    const { phase, session, watching, status, received } = this.live;
+    if (watching) return { head: "You watch a stream that someone else steers.", text: session ? `Its words: ${session.prompt}` : "" };
+    if (phase.name !== "playing") return { head: "No picture is due.", text: "The middle of the picture says why." };
+    return explain(status, received, this.starved > LASTING);
   }
 }

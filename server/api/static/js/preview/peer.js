@@ -31,6 +31,7 @@ export class Peer extends EventTarget {
     this.pc.addEventListener("connectionstatechange", () => this.#watch());
     this.channel = withControl ? this.pc.createDataChannel("control", { ordered: true }) : null;
     this.channel?.addEventListener("open", () => this.dispatchEvent(new Event("open")));
+    this.channel?.addEventListener("close", () => this.lose("The server closed the connection."));
     this.channel?.addEventListener("message", (event) => this.#read(event.data));
   }
 

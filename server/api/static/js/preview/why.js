@@ -31,19 +31,19 @@ const REASONS = {
   buffer: "your browser holds frames back to even out the network",
 };
 
-/** @param {any} status @param {any} received @param {number | null} shown frames per second on the screen @param {number} fps nominal
- * @returns {{stage: string | null, late: boolean, head: string, text: string}} */
-export function explain(status, received, shown, fps) {
+/** @param {any} status @param {any} received @param {boolean} starved whether far fewer frames are shown than arrive
+ * @returns {{stage: string | null, head: string, text: string}} */
+export function explain(status, received, starved) {
   const times = stageTimes(status, received);
-  if (!status || !times.length) return { stage: null, late: false, head: "No numbers yet.", text: "" };
+  if (!status || !times.length) return { stage: null, head: "No numbers yet.", text: "" };
   const [stage, cost] = times.reduce((a, b) => (b[1] > a[1] ? b : a));
   const part = `${STAGE_WORDS[stage]}, ${ms(cost)} ms`;
   const onTime = status.on_time_ratio;
   if (known(onTime) && onTime < 0.98) {
-    return { stage, late: true, head: `${Math.round((1 - onTime) * 100)} % of frames come late.`, text: `Slowest part: ${part}: ${REASONS[stage]}.` };
+    return { stage, head: `${Math.round((1 - onTime) * 100)} % of frames come late.`, text: `Slowest part: ${part}: ${REASONS[stage]}.` };
   }
-  if (known(status.fps_sent) && known(shown) && shown < 0.8 * Math.min(status.fps_sent, fps)) {
-    return { stage: "buffer", late: true, head: "Frames arrive but are not all shown.", text: "This device or its network cannot keep up; the server is on time." };
+  if (starved) {
+    return { stage, head: "Frames arrive but are not all shown.", text: "This device or its network cannot keep up; the server is on time." };
   }
-  return { stage, late: false, head: "On the beat.", text: `The longest part of a frame's way is ${part}.` };
+  return { stage, head: "On the beat.", text: `The longest part of a frame's way is ${part}.` };
 }

@@ -1,0 +1,70 @@
+"""A real server in its own process, for tests that look at it from outside."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+READY_SECONDS = 90.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ServerProcess:
+    """`onbeat serve` on a free port of 127.0.0.1, its state and log in `folder`."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "server.log"
+        data, port = str(folder / "data"), str(self.port)
+        command = [sys.executable, "-m", "onbeat.server", "serve"]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--port", port, "--data-dir", data, *flags],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def get(self, path: str) -> Any:
+        """The JSON of a GET. Raises urllib.error.HTTPError, or URLError if nobody answers."""
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            return json.load(answer)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        headers = {"Content-Type": "application/json"}
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method="POST")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    def wait_ready(self) -> float:
+        """Seconds until streams can be opened. Raises RuntimeError with the end of the log."""
+        began = time.monotonic()
+        while time.monotonic() - began < READY_SECONDS:
+            if self.process.poll() is not None:
+                break
+            try:
+                self.get("/ready")
+                return time.monotonic() - began
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.2)
+        raise RuntimeError(f"the server is not ready:\n{self.log.read_text()[-3000:]}")
+
+    def close(self) -> None:
+        """Ends it as Ctrl-C would; by force after 20 s."""
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)

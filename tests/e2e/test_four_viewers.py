@@ -1,0 +1,49 @@
+"""Four pages with four prompts at once: all frames on time, sound and picture together."""
+
+import statistics
+
+import pytest
+
+from tests.e2e.chromium import Watched
+from tests.e2e.conftest import OpenPage
+from tests.e2e.server_process import ServerProcess
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+PROMPTS = (
+    "a red ball bouncing over the sea",
+    "a blue ring bouncing at sunset",
+    "a green star rolling in the snow",
+    "a yellow heart pulsing in the desert",
+)
+SECONDS = 30
+SYNC_MS = 40.0
+
+
+def offset_ms(watched: Watched) -> float | None:
+    """How far the picture plays ahead of the sound, None before the first sender report."""
+    found = watched.inbound()
+    video = found["video"].get("estimatedPlayoutTimestamp")
+    audio = found["audio"].get("estimatedPlayoutTimestamp")
+    return None if video is None or audio is None else float(video - audio)
+
+
+def test_four_prompts_at_once_keep_time(open_page: OpenPage, server: ServerProcess) -> None:
+    pages = [open_page(f"/#prompt={p.replace(' ', '+')}", width=420, height=460) for p in PROMPTS]
+    for watched in pages:
+        watched.wait_state("Live", 30)
+    before = server.get("/v1/overview")["live"]
+    offsets: list[list[float]] = [[] for _ in pages]
+    for _ in range(SECONDS):
+        pages[0].page.wait_for_timeout(1000)
+        for watched, found in zip(pages, offsets, strict=True):
+            offset = offset_ms(watched)
+            if offset is not None:
+                found.append(offset)
+    after = server.get("/v1/overview")["live"]
+    due = after["frames_due"] - before["frames_due"]
+    on_time = after["frames_on_time"] - before["frames_on_time"]
+    assert due >= 4 * 20 * SECONDS * 0.95, due
+    assert on_time / due >= 0.98, (on_time, due)
+    for found in offsets:
+        assert abs(statistics.median(found)) <= SYNC_MS, found

@@ -1,0 +1,190 @@
+"""The live preview in a real browser: it plays, sounds, obeys, explains, and comes back."""
+
+import json
+import os
+import signal
+import time
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+import torch
+
+from onbeat.models.toybox.detector import detect
+from tests.e2e.chromium import Watched
+from tests.e2e.conftest import OpenPage
+from tests.e2e.server_process import ServerProcess
+
+pytestmark = pytest.mark.browser
+
+SILENCE = 0.001
+"""Root mean square of full scale, -60 dB."""
+RED, GREEN = "a red ball bouncing over the sea", "a green ball bouncing over the sea"
+
+
+def scene(prompt: str, seed: int = 7) -> str:
+    return f"/#prompt={quote(prompt)}&seed={seed}"
+
+
+def loudness(before: dict[str, Any], after: dict[str, Any]) -> float:
+    """Root mean square of the sound between two reports of getStats."""
+    energy = after["totalAudioEnergy"] - before["totalAudioEnergy"]
+    return float((energy / (after["totalSamplesDuration"] - before["totalSamplesDuration"])) ** 0.5)
+
+
+def test_plays_smoothly_and_sounds(open_page: OpenPage) -> None:
+    watched = open_page(scene(RED))
+    watched.wait_state("Live")
+    watched.page.click("#unmute")
+    before = watched.inbound()
+    watched.page.wait_for_timeout(10_000)
+    after = watched.inbound()
+    decoded = after["video"]["framesDecoded"] - before["video"]["framesDecoded"]
+    assert decoded >= 180, decoded
+    assert after["video"]["freezeCount"] == 0, after["video"]
+    assert loudness(before["audio"], after["audio"]) > SILENCE
+    assert watched.page.inner_text("#n-sent").split()[0] != "–"
+
+
+def type_prompt(watched: Watched, prompt: str) -> float:
+    """Types and applies; the page's clock, ms, just before the key that applies it."""
+    watched.page.fill("#prompt", prompt)
+    at: float = watched.page.evaluate("performance.now()")
+    watched.page.press("#prompt", "Control+Enter")
+    return at
+
+
+def colours(frames: np.ndarray[Any, np.dtype[np.uint8]]) -> list[str | None]:
+    return [detect(torch.from_numpy(frames[i : i + 1])).colour for i in range(len(frames))]
+
+
+def test_typed_prompt_changes_the_colour_in_time(open_page: OpenPage) -> None:
+    watched = open_page(scene(RED))
+    watched.wait_state("Live")
+    watched.page.wait_for_timeout(3000)
+    watched.record()
+    at = type_prompt(watched, GREEN)
+    watched.page.wait_for_timeout(2500)
+    times, frames = watched.recorded()
+    seen = colours(frames)
+    after = [(t - at, colour) for t, colour in zip(times, seen, strict=True) if t > at]
+    changed = [t for t, colour in after if colour == "green"]
+    assert changed, seen
+    assert changed[0] <= 1500, changed[0]
+    late = [colour for t, colour in after if t > 1500]
+    assert late.count("green") >= 0.8 * len(late), late
+    assert "green" in watched.page.inner_text("#understood")
+    assert watched.page.inner_text("#n-photon") != "–"
+
+
+def test_says_what_it_did_not_understand(open_page: OpenPage) -> None:
+    watched = open_page(scene("qwertz asdf"))
+    watched.wait_state("Live")
+    assert "knows none of these words" in watched.page.inner_text("#understood")
+    watched.page.fill("#prompt", "   ")
+    watched.page.press("#prompt", "Control+Enter")
+    assert watched.page.is_visible("#prompt-error")
+    watched.page.fill("#seed", "abc")
+    watched.page.press("#seed", "Tab")
+    assert "whole number" in watched.page.inner_text("#seed-error")
+
+
+def frames_shown(watched: Watched, seconds: float) -> int:
+    before = watched.inbound()["video"]["framesDecoded"]
+    watched.page.wait_for_timeout(1000 * seconds)
+    return int(watched.inbound()["video"]["framesDecoded"] - before)
+
+
+def test_pause_rests_and_goes_on(open_page: OpenPage) -> None:
+    watched = open_page(scene(RED))
+    watched.wait_state("Live")
+    watched.page.keyboard.press("k")
+    watched.wait_state("Paused")
+    watched.page.wait_for_timeout(1500)
+    assert frames_shown(watched, 1.0) <= 2
+    watched.page.keyboard.press("k")
+    watched.wait_state("Live")
+    watched.page.wait_for_timeout(1500)
+    assert frames_shown(watched, 2.0) >= 30
+
+
+def test_controls_reach_the_server(open_page: OpenPage, server: ServerProcess) -> None:
+    watched = open_page(scene(RED))
+    watched.wait_state("Live")
+    watched.page.keyboard.press("1")
+    watched.page.click("#dice")
+    watched.page.wait_for_timeout(1500)
+    session = server.get(f"/v1/sessions/{watched.page.evaluate('onbeat.live.session.id')}")
+    assert session["num_inference_steps"] == 1
+    assert str(session["seed"]) == watched.page.input_value("#seed")
+    assert f"seed={session['seed']}&steps=1" in watched.page.url
+    with watched.page.expect_download() as download:
+        watched.page.keyboard.press("s")
+    assert download.value.suggested_filename.endswith(".png")
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_leaving_ends_the_session(open_page: OpenPage, server: ServerProcess) -> None:
+    watched = open_page(scene(RED))
+    watched.wait_state("Live")
+    watched.page.goto("about:blank")
+    deadline = time.monotonic() + 5
+    while server.get("/v1/overview")["live"]["sessions"] and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert server.get("/v1/overview")["live"]["sessions"] == 0
+
+
+def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) -> None:
+    watched = open_page("/dashboard")
+    refusal = {"error": {"message": "All 6 streams run.", "code": "capacity", "param": None}}
+    body = json.dumps({**refusal, "queue_position": 2, "retry_after": 2})
+    kind = "application/problem+json"
+    watched.page.route(
+        "**/v1/sessions", lambda route: route.fulfill(status=503, body=body, content_type=kind)
+    )
+    watched.page.click("text=Preview")
+    watched.wait_state("Waiting for a place")
+    assert "You are number 2 in line." in watched.page.inner_text("#veil-text")
+    watched.page.unroute("**/v1/sessions")
+    watched.wait_state("Live")
+    watched.complaints = [c for c in watched.complaints if "503" not in c]
+
+
+def test_killed_engine_comes_back_without_reload(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
+    watched = open_page(scene(RED))
+    watched.wait_state("Live")
+    watched.page.evaluate("globalThis.sameDocument = true")
+    os.kill(server.get("/v1/overview")["engine"]["pid"], signal.SIGKILL)
+    watched.wait_state("Restarting", 5)
+    watched.wait_state("Live", 30)
+    assert watched.page.evaluate("globalThis.sameDocument") is True
+    watched.page.wait_for_timeout(1000)
+    assert frames_shown(watched, 2.0) >= 30
+    assert server.get("/v1/overview")["engine"]["restarts"] >= 1
+
+
+def test_renders_a_file(open_page: OpenPage) -> None:
+    watched = open_page(scene(RED))
+    watched.wait_state("Live")
+    watched.page.fill("#seconds", "1")
+    watched.page.click("#render")
+    link = watched.page.locator(".job a")
+    link.first.wait_for(timeout=60_000)
+    with watched.page.expect_download() as download:
+        link.first.click()
+    assert download.value.suggested_filename == "a-red-ball-bouncing-over-the-sea.mp4"
+    assert b"ftyp" in download.value.path().read_bytes()[:16]
+
+
+def test_watch_link_shows_the_same_stream(open_page: OpenPage) -> None:
+    steering = open_page(scene(RED), width=500, height=700)
+    steering.wait_state("Live")
+    steering.page.keyboard.press("l")
+    address = steering.page.input_value("#link-watch")
+    watching = open_page(address.removeprefix(steering.origin), width=500, height=700)
+    watching.wait_state("Live")
+    assert frames_shown(watching, 2.0) >= 30
+    assert not watching.page.is_visible("#prompt")
