@@ -68,10 +68,11 @@ def measure_compute(model: CausalModel, pool: KVPool, max_rows: int, beside: int
     executor = Executor(model, pool)
     pages = pool.take(min(pool.free, model.spec.window_chunks + 2))
     streams = [_noise_stream(model, pages, i) for i in range(max_rows)]
+    noise = [init_chunk(model.spec.modalities, 0, 0, s.order, 2) for s in streams]
 
     def run(rows: int) -> None:
-        for stream in streams[:rows]:
-            stream.state = init_chunk(model.spec.modalities, 0, 0, stream.order, 2)
+        for stream, state in zip(streams[:rows], noise, strict=False):
+            stream.state = state
         outcome = executor.run(streams[:rows], [])
         assert not outcome.failed, outcome.failed[0][1]
 

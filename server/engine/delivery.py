@@ -3,6 +3,7 @@
 Owns no stream. What it is not: the decoding (decode.py) or the ring (slots.py).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,10 +36,14 @@ class Delivery:
         lane: DecodeLane,
         slots: SlotWriter,
         emit: Callable[[Event], None],
+        *,
         playout_buffer: float,
+        phases: int,
     ) -> None:
+        """`playout_buffer`: seconds from a first chunk being ready to it being due, at least;
+        `phases`: how many instants of a chunk's length streams may be due at."""
         self._spec, self._lane, self._slots, self._emit = spec, lane, slots, emit
-        self._buffer = playout_buffer
+        self._buffer, self._phases = playout_buffer, phases
         self._waiting: list[tuple[Finished, DecodeJob]] = []
         self._decoding: dict[int, Finished] = {}
 
@@ -118,7 +123,8 @@ class Delivery:
     def _publish(self, finished: Finished, result: Decoded) -> None:
         stream, spec, counters = finished.stream, self._spec, finished.stream.counters
         if stream.is_live and stream.anchor is None:
-            stream.anchor = result.ready_at + self._buffer
+            grid = self._spec.chunk_seconds / self._phases
+            stream.anchor = math.ceil((result.ready_at + self._buffer) / grid) * grid
             stream.anchor_chunk = finished.chunk
         due = stream.playout_at(finished.chunk, spec) if stream.is_live else 0.0
         assert due is not None

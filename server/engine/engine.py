@@ -98,7 +98,14 @@ class Engine:
             wake=self.wake,
         )
         buffer = settings.playout_buffer_chunks * self.spec.chunk_seconds
-        self.delivery = Delivery(self.spec, self._lane, slots, emit, buffer)
+        self.delivery = Delivery(
+            self.spec,
+            self._lane,
+            slots,
+            emit,
+            playout_buffer=buffer,
+            phases=settings.phases,
+        )
         self.interval = Interval(since=self._clock.now())
         self.wake_at = 0.0
         self.stopped = False
@@ -138,8 +145,9 @@ class Engine:
             self._take_commands(now)
             self._collect(now)
             plan = self._schedule(now)
+            planned = self._clock.now()
             steps, commits, prefills = self._reserve(plan, now)
-            self._run(steps, commits, prefills)
+            self._run(steps, commits, prefills, planned)
             self._publish()
             return bool(plan.rows or plan.finish or plan.drops)
 
@@ -275,11 +283,14 @@ class Engine:
     # ---- run and copy out ----------------------------------------------------------------------
 
     def _run(
-        self, steps: Sequence[Stream], commits: Sequence[Stream], prefills: Sequence[Stream]
+        self,
+        steps: Sequence[Stream],
+        commits: Sequence[Stream],
+        prefills: Sequence[Stream],
+        started: float,
     ) -> None:
         failed = self._executor.prefill(prefills) if prefills else []
         if steps or commits:
-            started = self._clock.now()
             outcome = self._executor.run(steps, commits)
             seconds = self._clock.now() - started
             failed += outcome.failed

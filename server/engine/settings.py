@@ -46,6 +46,9 @@ class EngineSettings:
     """False decodes inside the tick, for tests on a clock that is not the system's."""
     playout_buffer_chunks: float = 1.5
     """Between a stream's first chunk being ready and it being due."""
+    phases: int = 2
+    """Streams are due at one of so many instants of a chunk's length, so that they share batches:
+    a stream's clock starts up to `chunk_seconds / phases` later for it."""
     delivery_seconds: float = 0.03
     """Kept free between a decoded chunk and its playout: hand-over, encoding, sending."""
     startup_seconds: float = 0.5
@@ -63,7 +66,7 @@ class EngineSettings:
             raise ValueError(f"policy: {self.policy!r}; allowed: {', '.join(POLICIES)}")
         if not 0.0 < self.headroom <= 1.0:
             raise ValueError(f"headroom: {self.headroom}; allowed: above 0, at most 1")
-        for name in ("max_rows", "max_streams", "compute_threads", "decode_threads"):
+        for name in ("max_rows", "max_streams", "phases", "compute_threads", "decode_threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)}; allowed: 1 or more")
         if self.pages < 0 or self.max_jobs < 0:
