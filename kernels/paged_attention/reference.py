@@ -99,7 +99,7 @@ def _turns(cos: Tensor, sin: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
 
 
 def _pairs(x: Tensor) -> Tensor:
-    return torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
+    return torch.view_as_complex(x.view(*x.shape[:-1], x.shape[-1] // 2, 2))
 
 
 def _real(x: Tensor) -> Tensor:
