@@ -23,7 +23,8 @@ def test_same_seed_same_scenes_other_seed_others() -> None:
 
 def test_lists_have_an_entry_per_chunk_and_tracks_one_per_frame() -> None:
     batch = _batch()
-    assert (batch.count, batch.chunks, batch.seconds) == (24, 12, pytest.approx(2.4))
+    assert (batch.count, batch.chunks) == (24, 12)
+    assert batch.seconds == pytest.approx(2.4)
     assert batch.tracks.x.shape == (24, 12 * CHUNK_FRAMES, 2)
     for labels, sounds in zip(batch.attributes, batch.ambience, strict=True):
         assert sounds == [AMBIENCE_OF[label.background] for label in labels]

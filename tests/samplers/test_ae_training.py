@@ -68,6 +68,6 @@ def test_muon_fits_a_badly_scaled_problem() -> None:
         optimizer.param_groups[0]["lr"] = 4.0 * (1.0 - step / 200)
         optimizer.zero_grad()
         loss = (layer(x) - target).square().mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     assert float(loss.detach()) < 0.05 * first
