@@ -66,6 +66,7 @@ async def read_json(request: Request) -> object:
     raw = await request.body()
     try:
         data = json.loads(raw)
+        json.dumps(data, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         raise ApiError(400, "invalid_json", f"The body is not valid JSON: {error}.") from error
     if not isinstance(data, dict):

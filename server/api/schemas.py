@@ -3,6 +3,7 @@
 Limits that depend on the served model (sizes, steps) are checked in `limits.py`.
 """
 
+import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -25,9 +26,14 @@ def _no_blank(value: Any) -> Any:
 
 
 def _printable(value: Any) -> Any:
-    if isinstance(value, str) and any(ord(c) < 32 and c not in "\t\n\r" for c in value):
+    if isinstance(value, str) and any(_is_control(character) for character in value):
         raise PydanticCustomError("control", "should not have control characters")
     return value
+
+
+def _is_control(character: str) -> bool:
+    """Control characters and halves of surrogate pairs; line breaks and tabs are fine."""
+    return unicodedata.category(character) in ("Cc", "Cs") and character not in "\t\n\r"
 
 
 Whole = Annotated[int, BeforeValidator(_no_bool)]

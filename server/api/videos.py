@@ -108,12 +108,8 @@ async def cancel_video(front: FrontDep, video_id: str, response: Response) -> Vi
     return await _shown(front, after, response)
 
 
-@router.api_route(
-    "/{video_id}/content",
-    methods=["GET", "HEAD"],
-    operation_id="video_content",
-    response_class=FileResponse,
-)
+@router.head("/{video_id}/content", include_in_schema=False)
+@router.get("/{video_id}/content", operation_id="video_content", response_class=FileResponse)
 async def video_content(front: FrontDep, video_id: str, variant: Variant = "video") -> FileResponse:
     """The MP4 file, its WebP thumbnail or its JPEG sheet; ranges and ETag are understood."""
     job = await _job(front, video_id)

@@ -111,6 +111,9 @@ def client_stats(message: dict[str, Any]) -> dict[str, float]:
     numbers = {
         name: float(value)
         for name, value in message.items()
-        if isinstance(value, (int, float)) and math.isfinite(value) and len(name) <= MAX_STAT_NAME
+        if isinstance(value, (int, float))
+        and math.isfinite(value)
+        and len(name) <= MAX_STAT_NAME
+        and name.isascii()
     }
     return dict(list(numbers.items())[:MAX_CLIENT_STATS])

@@ -1,0 +1,153 @@
+"""Health, metrics, models, the overview and the pages."""
+
+import json
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.server.api.conftest import Server, StartServer, application, until
+from tests.server.api.fake_engine import FakeEngine
+from tests.server.api.fake_media import OFFER
+from tests.server.api.test_sessions import error_of
+
+STAGES = {"queue", "denoise", "decode", "convert", "encode", "send"}
+
+
+def overview(server: Server) -> dict[str, Any]:
+    body: dict[str, Any] = server.http.get("/v1/overview").json()
+    return body
+
+
+def samples(server: Server) -> dict[str, float]:
+    text = server.http.get("/metrics").text
+    return {
+        sample.name + "".join(f"{{{v}}}" for v in sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_not_ready_before_the_engine_is(tmp_path: Any) -> None:
+    engine = FakeEngine()
+    engine.start = lambda: None  # type: ignore[method-assign]
+    with application(engine, data_dir=tmp_path) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        answer = client.get("/ready")
+        assert answer.status_code == 503 and answer.json()["engine"] == "starting"
+        for path in ("/v1/sessions", "/v1/videos"):
+            refused = client.post(path, json={"prompt": "a ball"})
+            assert refused.status_code == 503
+            assert error_of(refused)["code"] == "engine_starting"
+            assert refused.headers["retry-after"] == "1"
+    assert engine.closed
+
+
+def test_models(server: Server) -> None:
+    listed = server.http.get("/v1/models").json()["data"][0]
+    assert (listed["id"], listed["sizes"], listed["max_steps"]) == ("toybox", ["32x32"], 4)
+    assert server.http.get("/v1/models/toybox").json() == listed
+
+
+def test_the_shape_of_the_overview(server: Server) -> None:
+    made = server.session()
+    server.http.post(made["duplex_url"], content=OFFER, headers={"content-type": "application/sdp"})
+    server.ended(server.video()["id"])
+    body = until(lambda: (o := overview(server))["jobs"].get("completed") and o["sessions"] and o)
+    assert {"at", "uptime_s", "engine", "live", "batch", "stages_ms"} <= set(body)
+    assert body["engine"]["state"] == "ready" and body["engine"]["pages_total"] == 64
+    assert body["live"]["sessions"] == body["live"]["viewers"] == 1
+    assert body["live"]["on_time_ratio_10s"] == 1.0 and body["live"]["frames_due"] > 0
+    assert body["batch"]["rows_mean"] == 1.5 and body["batch"]["rows_max"] == 2
+    assert body["batch"]["step_ms"]["p50"] == pytest.approx(5.0)
+    assert set(body["stages_ms"]) == STAGES
+    assert body["stages_ms"]["denoise"]["p99"] == pytest.approx(10.0)
+    assert body["stages_ms"]["encode"]["p50"] == pytest.approx(4.0)
+    assert body["first_frame_ms"]["p50"] is not None
+    assert body["jobs"] == dict(queued=0, running=0, completed=1, failed=0, cancelled=0)
+    session = body["sessions"][0]
+    assert (session["id"], session["prompt"], session["status"]) == (
+        made["id"],
+        "a red ball",
+        "live",
+    )
+    assert session["stages_ms"]["denoise"] == pytest.approx(10.0)
+    entry = session["recent"][-1]
+    assert set(entry) == {"chunk", "steps", "on_time", "encode"} | (STAGES - {"encode", "send"})
+
+
+def test_an_idle_overview_knows_nothing(server: Server) -> None:
+    body = until(lambda: overview(server))
+    assert body["live"]["on_time_ratio"] is None and body["first_frame_ms"]["p99"] is None
+    assert body["sessions"] == [] and body["rejected"] == {}
+
+
+def test_refusals_are_counted(start_server: StartServer) -> None:
+    server = start_server(engine=FakeEngine(capacity=0))
+    server.http.post("/v1/sessions", json={"prompt": "a ball"})
+    until(lambda: overview(server)["rejected"] == {"capacity": 1})
+    assert samples(server)["onbeat_admission_rejected_total{capacity}"] == 1
+
+
+def test_history(server: Server) -> None:
+    server.session()
+    until(lambda: len(server.front.telemetry.history) >= 3)
+    body = server.http.get("/v1/overview/history", params={"seconds": 1}).json()
+    assert body["interval_s"] == 0.5 and len(body["data"]) == 2
+    first, second = body["data"]
+    assert first["at"] < second["at"] and first["sessions"] == []
+    wrong = server.http.get("/v1/overview/history", params={"seconds": "nan"})
+    assert wrong.status_code == 422 and error_of(wrong)["param"] == "seconds"
+
+
+def test_the_overview_comes_as_events(start_server: StartServer, tmp_path: Any) -> None:
+    """Read on the loop itself, as this stream never ends."""
+    server = start_server()
+    front = server.front
+
+    async def read() -> list[dict[str, Any]]:
+        from onbeat.server.api.status_routes import overview_events
+
+        seen = []
+        async for event in overview_events(front):
+            seen.append(json.loads(json.dumps(event.data)))
+            if len(seen) == 3:
+                return seen
+        raise AssertionError("ended")
+
+    import asyncio
+
+    seen = asyncio.run_coroutine_threadsafe(read(), front._loop).result(10)
+    assert seen[0]["at"] < seen[1]["at"] < seen[2]["at"]
+
+
+def test_metrics(server: Server) -> None:
+    made = server.session()
+    server.http.patch(f"/v1/sessions/{made['id']}", json={"seed": 4})
+    server.ended(server.video()["id"])
+    found = until(lambda: (s := samples(server)).get("onbeat_kv_pages") and s)
+    assert found["onbeat_sessions_active"] == 1
+    assert found["onbeat_frames_generated_total"] > 0
+    assert found["onbeat_chunks_total{on_time}"] > 0
+    assert found["onbeat_chunk_duration_seconds_count{denoise}"] > 0
+    assert found["onbeat_control_to_photon_seconds_count"] == 1
+    assert found["onbeat_jobs_total{completed}"] == 1
+    assert found["onbeat_job_duration_seconds_count{completed}"] == 1
+    assert found["onbeat_engine_up"] == 1 and found["onbeat_kv_pages"] == 64
+    assert found["onbeat_denoise_step_seconds_count"] > 0
+    assert any(name.startswith("onbeat_build_info") for name in found)
+    assert all(name.startswith("onbeat_") for name in found)
+    assert not any(made["id"] in name for name in found), "labels are bounded"
+
+
+def test_restarts_are_counted(server: Server) -> None:
+    server.engine.crash()
+    until(lambda: samples(server)["onbeat_engine_restarts_total"] == 1)
+    until(lambda: samples(server)["onbeat_engine_up"] == 1)
+
+
+def test_pages(server: Server) -> None:
+    for path in ("/", "/dashboard"):
+        answer = server.http.get(path)
+        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+        assert "http://" not in answer.text and "https://" not in answer.text
