@@ -9,7 +9,7 @@ export class FrameMeter {
     this.times = [];
     /** @type {((shownAt: number, metadata: any) => boolean)[]} */
     this.waiting = [];
-    /** Called at every presented frame. */
+    /** Called at every presented frame. @type {() => void} */
     this.onFrame = () => undefined;
     this.#ask();
   }

@@ -16,6 +16,8 @@ const PONG_LIMIT_MS = 6000;
 const MEDIA_LIMIT_MS = 7000;
 const LONGEST_WAIT_S = 8;
 const HALF_FRAME_MS = 25;
+/** The phases of refusals that are not for want of room. @type {Record<string, string>} */
+const UNREADY = { engine_starting: "warming", engine_failed: "failed" };
 
 /** @typedef {{prompt: string, seed: number | null, steps: number | null, paused: boolean}} Settings */
 /** @typedef {{name: string, reason?: string, param?: string | null, position?: number | null, until?: number}} Phase */
@@ -42,6 +44,7 @@ export class Live extends EventTarget {
     /** @type {{at: number, revision: number | null}[]} controls on their way, oldest first */
     this.sent = [];
     this.heard = { pong: 0, packets: 0, media: 0 };
+    /** Ends the wait that is going on. @type {() => void} */
     this.wake = () => undefined;
     /** @type {any} the served model and its limits, once known */
     this.model = null;
@@ -146,7 +149,7 @@ export class Live extends EventTarget {
       return ended ? this.#pause({ name: "ended" }, 3600) : this.#wait(backoff / 4);
     }
     if (error.status === 503 || error.status === 429) {
-      const name = { engine_starting: "warming", engine_failed: "failed" }[error.code ?? ""] ?? "queued";
+      const name = UNREADY[error.code] ?? "queued";
       return this.#pause({ name, reason, position: error.queuePosition }, seconds);
     }
     if (error.status >= 500) return this.#pause({ name: "failed", reason }, Math.max(seconds, 2));

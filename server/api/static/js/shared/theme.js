@@ -3,13 +3,15 @@
   "use strict";
   const key = "onbeat.theme";
   const order = ["system", "dark", "light"];
+  /** @type {Record<string, string>} */
   const words = { system: "as the system", dark: "dark", light: "light" };
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
 
   function chosen() {
     try {
-      return order.includes(localStorage.getItem(key)) ? localStorage.getItem(key) : "system";
+      const kept = localStorage.getItem(key) ?? "system";
+      return order.includes(kept) ? kept : "system";
     } catch {
       return "system"; // storage may be forbidden; the system's choice always works
     }
@@ -35,7 +37,7 @@
 
   dark.addEventListener("change", show);
   addEventListener("DOMContentLoaded", () => {
-    document.getElementById("theme").addEventListener("click", next);
+    document.getElementById("theme")?.addEventListener("click", next);
     show();
   });
   show();
