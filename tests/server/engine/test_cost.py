@@ -1,0 +1,68 @@
+"""The cost table: reading it, learning from forwards, never stuck on a bad measurement."""
+
+import pytest
+
+from onbeat.server.engine.calibrate import measure
+from onbeat.server.engine.cost import CostModel, rising
+
+
+def test_between_and_beyond_measured_sizes_the_cost_is_linear() -> None:
+    cost = CostModel({1: 0.010, 2: 0.012, 4: 0.016, 8: 0.032})
+    assert cost.median(1) == 0.010
+    assert cost.median(3) == pytest.approx(0.014)
+    assert cost.median(6) == pytest.approx(0.024)
+    assert cost.median(12) == pytest.approx(0.048)
+
+
+def test_one_measured_size_scales() -> None:
+    assert CostModel({2: 0.02}).median(4) == pytest.approx(0.04)
+
+
+def test_a_prediction_lies_above_the_median() -> None:
+    cost = CostModel({1: 0.010, 2: 0.012}, margin=1.3)
+    assert cost.predict(2) == pytest.approx(1.3 * 0.012)
+
+
+def test_the_cheapest_row_is_found_among_the_sizes_allowed() -> None:
+    cost = CostModel({1: 0.010, 4: 0.020, 8: 0.080})
+    assert cost.row_seconds(1) == 0.010
+    assert cost.row_seconds(8) == pytest.approx(0.005)
+
+
+def test_a_slower_machine_is_learned_for_the_size_seen_and_slowly_for_others() -> None:
+    cost = CostModel({1: 0.010, 4: 0.020, 16: 0.060})
+    for _ in range(100):
+        cost.observe(4, 0.030)
+    assert cost.median(4) == pytest.approx(0.030, rel=0.05)
+    assert 0.060 < cost.median(16) < 0.2
+
+
+def test_the_margin_follows_the_tail() -> None:
+    cost = CostModel({1: 0.010}, margin=1.0)
+    for i in range(320):
+        cost.observe(1, 0.015 if i % 20 == 0 else 0.010)
+    assert cost.margin > 1.3
+    for _ in range(600):
+        cost.observe(1, 0.010)
+    assert cost.margin == pytest.approx(1.05)
+
+
+def test_a_size_measured_badly_is_tried_again() -> None:
+    """At start the machine was busy just when two rows were measured: without another try the
+    marginal rule would never run two rows again."""
+    cost = CostModel({1: 0.010, 2: 0.040, 4: 0.080})
+    for _ in range(500):
+        cost.observe(1, 0.010)
+    assert 2 / cost.median(2) > 1.02 / cost.median(1)
+
+
+def test_bigger_batches_never_cost_less() -> None:
+    assert rising([1.0, 3.0, 2.0, 4.0]) == [1.0, 2.5, 2.5, 4.0]
+    assert rising([3.0, 2.0, 1.0]) == [2.0, 2.0, 2.0]
+
+
+def test_measuring_runs_every_size_in_turn() -> None:
+    seen: list[int] = []
+    cost = measure([1, 2, 4], 0.0, seen.append)
+    assert seen[:6] == [1, 2, 4, 1, 2, 4]
+    assert set(cost.table()) == {1, 2, 4}
