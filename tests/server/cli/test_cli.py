@@ -1,0 +1,94 @@
+"""The command line: flags reach settings, wrong values are named, nothing heavy loads for help."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from onbeat.server import cli
+from onbeat.server.cli import doctor, options
+from onbeat.server.config import Settings, SettingsError
+
+runner = CliRunner()
+
+
+def test_every_setting_is_a_flag() -> None:
+    text = runner.invoke(cli.app, ["serve", "--help"], env={"COLUMNS": "200"}).output
+    for name in Settings.model_fields:
+        assert f"--{name.replace('_', '-')}" in text
+
+
+def test_flags_reach_the_settings(tmp_path: Path) -> None:
+    seen: list[tuple[Settings, bool]] = []
+
+    def command(settings: Settings, extra: bool = False) -> None:
+        seen.append((settings, extra))
+
+    run = options.with_settings(command)
+    run(extra=True, config=None, port=1234, data_dir=tmp_path)
+    settings, extra = seen[0]
+    assert (settings.port, settings.data_dir, extra) == (1234, tmp_path, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--seconds", "0"], "seconds: 0.0; allowed: above 0"),
+        (["--seconds", "nan"], "seconds: nan; allowed"),
+        (["--seconds", "1e9"], "at most 3600"),
+        (["--seed", "-1"], "seed: -1; allowed: 0 to 9223372036854775807"),
+        (["--seed", str(2**63)], "seed: 9223372036854775808; allowed"),
+        (["--steps", "9"], "steps: 9; allowed: 1 to 4"),
+        (["-o", "x.gif"], "allowed: an .mp4 file"),
+        (["-o", "/no/such/folder/x.mp4"], "does not exist"),
+    ],
+)
+def test_generate_names_wrong_flags(arguments: list[str], expected: str, tmp_path: Path) -> None:
+    out = ["-o", str(tmp_path / "x.mp4")] if "-o" not in arguments else []
+    result = runner.invoke(cli.app, ["generate", "red ball", *out, *arguments])
+    assert result.exit_code == 2
+    flat = " ".join(result.output.replace("│", " ").split())
+    assert expected in flat
+
+
+def test_generate_refuses_an_empty_prompt(tmp_path: Path) -> None:
+    result = runner.invoke(cli.app, ["generate", " ", "-o", str(tmp_path / "x.mp4")])
+    assert result.exit_code == 2 and "prompt: 1 characters" in result.output
+
+
+def test_settings_errors_are_one_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-m", "onbeat.server", "serve", "--port", "70000"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 2
+    assert run.stderr.startswith("onbeat: port: ") and run.stderr.count("\n") == 1
+
+
+def test_models_lists_toybox() -> None:
+    result = runner.invoke(cli.app, ["models", "--json"])
+    assert "toybox" in json.loads(result.output)["models"]
+
+
+def test_the_front_does_not_load_torch() -> None:
+    code = "import sys, onbeat.server.api.app, onbeat.server.cli; print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert run.stdout.strip() == "False", run.stderr
+
+
+def test_knee_is_where_rows_per_second_stop_rising() -> None:
+    assert doctor.knee({1: 4.0, 2: 5.0, 4: 8.0, 8: 15.9, 16: 32.0}) == 4
+    assert doctor.knee({1: 4.0}) == 1
+
+
+def test_a_taken_port_is_named() -> None:
+    from onbeat.server.cli.serve import _listen
+    from onbeat.server.config import load_settings
+
+    first = _listen(load_settings(port=0))
+    port = first.getsockname()[1]
+    first.listen()
+    with pytest.raises(SettingsError, match=f"port: {port} on 127.0.0.1 cannot be used"):
+        _listen(load_settings(port=port))
+    first.close()
