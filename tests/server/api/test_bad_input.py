@@ -78,7 +78,7 @@ def test_wrong_values(server: Server, path: str, field: str, value: Any, allowed
 @pytest.mark.parametrize("form", [False, True])
 def test_wrong_videos(server: Server, form: bool, field: str, value: Any, allowed: str) -> None:
     if form and isinstance(value, dict):
-        fields = {f"{field}[{name}]": (None, text) for name, text in value.items()}
+        fields: Any = {f"{field}[{name}]": (None, text) for name, text in value.items()}
     else:
         fields = {field: (None, str(value))}
     sent: dict[str, Any] = (
@@ -165,7 +165,7 @@ def test_other_content_types(server: Server, path: str, kind: str) -> None:
 
 
 def test_a_file_in_a_form_is_refused_by_name(server: Server) -> None:
-    files = {"prompt": (None, "a ball"), "input_reference": ("x.png", b"\x89PNG")}
+    files: Any = {"prompt": (None, "a ball"), "input_reference": ("x.png", b"\x89PNG")}
     answer = server.http.post("/v1/videos", files=files)
     assert answer.status_code == 422 and error_of(answer)["param"] == "input_reference"
 
