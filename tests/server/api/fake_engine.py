@@ -62,7 +62,7 @@ class FakeEngine:
     # ---- EngineClient --------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._events.put(self._announcement())
+        self._events.put(self.announcement())
         self._thread.start()
 
     def send(self, command: Command) -> None:
@@ -104,7 +104,7 @@ class FakeEngine:
                 del self.streams[stream_id]
                 self._events.put(StreamEnded(stream_id=stream_id, reason="engine_lost"))
             time.sleep(down_seconds)
-            self._events.put(self._announcement())
+            self._events.put(self.announcement())
             for stream_id, stream in self.streams.items():
                 self._events.put(StreamOpened(stream_id=stream_id, recognised=stream.recognised))
 
@@ -123,7 +123,7 @@ class FakeEngine:
 
     # ---- inside --------------------------------------------------------------------------------
 
-    def _announcement(self) -> EngineReady:
+    def announcement(self) -> EngineReady:
         return EngineReady(
             pid=1,
             model="toybox",
