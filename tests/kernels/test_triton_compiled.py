@@ -59,7 +59,7 @@ def cases() -> Iterator[Any]:
             consistency_step.consistency_step_kernel,
             types | {"out": "*fp32"},
             NOISE | {"VELOCITY": velocity},
-            consistency_step.OPTIONS,
+            philox_normal.OPTIONS,
             id=f"consistency_step-{'v' if velocity else 'x0'}-{level[1:]}",
         )
     yield pytest.param(
