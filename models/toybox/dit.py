@@ -74,11 +74,12 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, m: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         """x float32 [r, g, s, w], m [6, r, g, 1, w]."""
-        h = torch.addcmul(m[1], norm(x), m[0])
+        scale1, shift1, gate1, scale2, shift2, gate2 = m.unbind(0)
+        h = torch.addcmul(shift1, norm(x), scale1)
         a = attend(*self.attention_inputs(h)).reshape(x.shape)
-        x = torch.addcmul(x, linear(self.out, a).to(x.dtype), m[2])
-        h = torch.addcmul(m[4], norm(x), m[3])
-        return torch.addcmul(x, self.mlp(h).to(x.dtype), m[5])
+        x = torch.addcmul(x, linear(self.out, a).to(x.dtype), gate1)
+        h = torch.addcmul(shift2, norm(x), scale2)
+        return torch.addcmul(x, self.mlp(h).to(x.dtype), gate2)
 
 
 class Conditioner(nn.Module):
@@ -140,8 +141,6 @@ class Denoiser(nn.Module):
         for out in (self.audio_out, self.video_out):
             nn.init.zeros_(out.weight)
             nn.init.zeros_(out.bias)
-        group = torch.tensor([0] + [1] * (config.chunk_tokens // config.audio_tokens - 1))
-        self.register_buffer("group", group, persistent=False)
         self.register_buffer("timeless", timeless_mask(config), persistent=False)
 
     def prefix(self, slots: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -168,16 +167,23 @@ class Denoiser(nn.Module):
         """latents float32 [r, n, d] and times float32 [r] per modality, pooled [r, w] -> x0."""
         x = self.embed(latents)
         both = torch.stack([times["audio"], times["video"]], dim=1)
-        m = self.conditioner(both, pooled)[:, :, self.group]
-        for i, block in enumerate(self.blocks):
-            x = block(x, m[i * PER_BLOCK : (i + 1) * PER_BLOCK], bind(attend, i))
-        x = torch.addcmul(m[-1], norm(x), m[-2]).flatten(1, 2)
+        m = per_group(self.conditioner(both, pooled), x.shape[1]).split(PER_BLOCK)
+        for i, (block, mine) in enumerate(zip(self.blocks, m[:-1], strict=True)):
+            x = block(x, mine, bind(attend, i))
+        scale, shift = m[-1].unbind(0)
+        x = torch.addcmul(shift, norm(x), scale).flatten(1, 2)
         n = self.config.audio_tokens
         raw = {
             "audio": linear(self.audio_out, x[:, :n]).float(),
             "video": linear(self.video_out, x[:, n:]).float(),
         }
         return {name: blend(latents[name], raw[name], times[name]) for name in raw}
+
+
+def per_group(m: Tensor, groups: int) -> Tensor:
+    """[..., 2, 1, w] of audio and video -> [..., g, 1, w]: one audio group, then video groups."""
+    audio, video = m.split(1, dim=-3)
+    return torch.cat([audio, video.expand(*m.shape[:-3], groups - 1, 1, m.shape[-1])], dim=-3)
 
 
 def bind(attend: Attend, layer: int) -> Callable[..., Tensor]:

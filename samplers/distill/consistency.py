@@ -1,0 +1,156 @@
+"""The consistency stage: a few-step student from the guided teacher.
+
+What it is: consistency distillation on a fixed grid of times (one Euler step of the teacher, then
+the student's own prediction as the target), over clips whose history is partly the student's own
+output. What it is not: the sampler. Sources: arXiv 2303.01469 (distillation), 2310.14189 (the loss
+over whole vectors), 2512.15702 (own output as history), 2207.12598 (guidance).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from onbeat.models.toybox.text import NULL, PAD
+from onbeat.samplers.distill.data import Clips
+from onbeat.samplers.distill.losses import (
+    AUDIO_SHARE,
+    MOST_HISTORY_NOISE,
+    latents,
+    noise_like,
+    weights,
+)
+from onbeat.samplers.distill.networks import Both, Networks, Prompts, encode, mix, predict, shifted
+
+GRID = 8
+"""Intervals of the teacher's path; holds the serving grids of 1, 2 and 4 steps."""
+HUBER = 0.03
+"""Root-mean-square error below which the loss turns quadratic."""
+CONTEXT_NOISE = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What the student is asked to follow."""
+
+    guidance: float = 1.5
+    """Of the picture: 1 is the plain teacher."""
+    own_history: float = 0.0
+    """Share of pieces whose history is the student's own two-step output."""
+
+
+def euler(x: Both, x0: Both, t: Both, s: Both) -> Both:
+    """From time t to s <= t along the line to x0: x_s = x0 + (s / t) (x_t - x0)."""
+    return {k: torch.lerp(x0[k], x[k], (s[k] / t[k])[..., None, None]) for k in x}
+
+
+def huber(error: Tensor) -> Tensor:
+    """sqrt(e^2 + c^2) - c of root-mean-square errors, given their squares."""
+    return (error + HUBER**2).sqrt() - HUBER
+
+
+def consistency_error(got: Both, want: Both, token_weights: Both, first: int) -> Tensor:
+    """Loss over whole chunks [b, s, n, t, d] of the streams from `first` on."""
+    total = torch.zeros(())
+    for name, share in (("audio", AUDIO_SHARE), ("video", 1.0)):
+        squares = (got[name] - want[name])[:, first:].square().mean(-1)
+        total = total + share * huber((squares * token_weights[name]).mean(-1)).mean()
+    return total
+
+
+def empty_text(text: Tensor) -> Tensor:
+    """The empty prompt in the shape of `text` [b, 2, slots, pieces]."""
+    empty = torch.full_like(text, PAD)
+    empty[:, :, 0, 0] = NULL
+    return empty
+
+
+def guided(teacher: Networks, clips: Clips, noisy: Both, times: Both, guidance: float) -> Both:
+    """The teacher's x0, its picture pushed from the empty prompt's towards the prompt's."""
+    history = times["video"].shape[2] > 1
+    own = predict(teacher, _encoded(teacher, clips.text, clips), noisy, times, history=history)
+    if guidance == 1.0:
+        return own
+    empty = _encoded(teacher, empty_text(clips.text), clips)
+    plain = predict(teacher, empty, noisy, times, history=history)
+    return own | {"video": torch.lerp(plain["video"], own["video"], guidance)}
+
+
+def _encoded(nets: Networks, text: Tensor, clips: Clips) -> Prompts:
+    with torch.autocast("cpu", torch.bfloat16):
+        return encode(nets, text, clips.change)
+
+
+def _times(nets: Networks, past: Tensor | None, u: Tensor) -> Both:
+    """Times [b, s, n] of copies at grid positions u, after the history's own times."""
+    times = {m.name: shifted(u, m.shift) for m in nets.config.spec().modalities}
+    if past is None:
+        return times
+    return {name: torch.cat([past, t], dim=1) for name, t in times.items()}
+
+
+def _with_history(past: Both | None, x: Both) -> Both:
+    """Replaces stream 0 of `x` by `past` [b, 1, n, t, d]."""
+    if past is None:
+        return x
+    return {k: torch.cat([past[k], x[k][:, 1:]], dim=1) for k in x}
+
+
+@torch.no_grad()
+def own_output(nets: Networks, clips: Clips, generator: torch.Generator) -> Both:
+    """The student's two-step samples of every chunk after true history, [b, 1, n, t, d]."""
+    prompts = _encoded(nets, clips.text, clips)
+    b, n = clips.video.shape[:2]
+    past = torch.full((b, 1, n), CONTEXT_NOISE)
+    clean = latents(clips, 2)
+    history = {
+        k: mix(x[:, :1], noise_like({k: x[:, :1]}, generator)[k], past) for k, x in clean.items()
+    }
+    x0 = {k: x[:, 1:] for k, x in clean.items()}
+    for u in (1.0, 0.5):
+        times = _times(nets, past, torch.full((b, 1, n), u))
+        noise = noise_like(x0, generator)
+        x = {k: mix(x0[k], noise[k], times[k][:, 1:]) for k in x0}
+        both = {k: torch.cat([history[k], x[k]], dim=1) for k in x}
+        x0 = {k: v[:, 1:] for k, v in predict(nets, prompts, both, times, history=True).items()}
+    return x0
+
+
+def consistency_loss(
+    nets: Networks,
+    teacher: Networks,
+    recipe: Recipe,
+    clips: Clips,
+    copies: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """The student at time t against itself at the teacher's next time s; at s = 0 against the
+    teacher. The teacher and the target see true history, the student perhaps its own output."""
+    b, n = clips.video.shape[:2]
+    history = n > 1
+    first = int(history)
+    k = torch.randint(1, GRID + 1, (b, copies, n), generator=generator)
+    past = None
+    if history:
+        past = MOST_HISTORY_NOISE * torch.rand(b, 1, n, generator=generator).square()
+    t, s = _times(nets, past, k / GRID), _times(nets, past, (k - 1) / GRID)
+    clean = latents(clips, copies + first)
+    noise = noise_like(clean, generator)
+    x_t = {name: mix(clean[name], noise[name], t[name]) for name in clean}
+    true_past = {name: x[:, :1] for name, x in x_t.items()} if history else None
+    with torch.no_grad():
+        x0 = guided(teacher, clips, x_t, t, recipe.guidance)
+        x_s = _with_history(true_past, euler(x_t, x0, t, s))
+        own = predict(nets, _encoded(nets, clips.text, clips), x_s, s, history=history)
+        last = (k == 1)[..., None, None]
+        want = {m: own[m].clone() for m in own}
+        for m in want:
+            want[m][:, first:] = torch.where(last, x0[m][:, first:], own[m][:, first:])
+    x_in = x_t
+    if history and float(torch.rand((), generator=generator)) < recipe.own_history:
+        mine = own_output(nets, clips, generator)
+        assert past is not None
+        redone = {m: mix(mine[m], noise[m][:, :1], past) for m in mine}
+        x_in = _with_history(redone, x_t)
+    got = predict(nets, _encoded(nets, clips.text, clips), x_in, t, history=history)
+    return consistency_error(got, want, weights(clips), first)

@@ -1,0 +1,102 @@
+"""Offline generation: whole clips from prompts, without an engine.
+
+What it is: the plain loop of a causal model (denoise a chunk in a few steps, commit it, decode it)
+over its own small cache, for samples and measurements. What it is not: scheduling or serving.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from onbeat.kernels.paged_attention import KVPages
+from onbeat.models.spec import CausalModel, EncodedPrompt, ModelSpec
+from onbeat.samplers.consistency import (
+    commit_latents,
+    init_rows,
+    latents_of,
+    step_rows,
+    times_of,
+)
+from onbeat.samplers.state import ChunkState
+
+PromptOf = Callable[[int], Sequence[str]]
+"""Chunk number -> the prompt of each row."""
+
+
+def empty_pages(spec: ModelSpec, rows: int) -> tuple[Tensor, Tensor]:
+    """Keys and values of a pool with one sink and one window of pages per row."""
+    pages = rows * spec.page_slots
+    shape = (spec.layers, pages, spec.page_tokens, spec.heads, spec.head_dim)
+    return torch.zeros(shape), torch.zeros(shape)
+
+
+def page_table(spec: ModelSpec, rows: int, chunk: int) -> Tensor:
+    """int64 [rows, page_slots] before chunk `chunk`: row r owns pages r * slots and on."""
+    slots, window = spec.page_slots, spec.window_chunks
+    held = min(chunk, window)
+    table = torch.full((rows, slots), -1)
+    first = torch.arange(rows) * slots
+    table[:, 0] = first
+    for i, past in enumerate(range(chunk - held, chunk)):
+        table[:, slots - held + i] = first + 1 + past % window
+    return table
+
+
+def denoise_chunk(
+    model: CausalModel, states: Sequence[ChunkState], pooled: Tensor, kv: KVPages
+) -> list[ChunkState]:
+    """All steps of one chunk of each row (rows have equal step counts)."""
+    rows = list(states)
+    while not rows[0].done:
+        rows = step_rows(rows, model.denoise(latents_of(rows), times_of(rows), pooled, kv))
+    return rows
+
+
+def generate_many(
+    model: CausalModel,
+    prompts: PromptOf,
+    seeds: Sequence[int],
+    chunks: int,
+    steps: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Clips of `chunks` chunks, one per seed -> (frames uint8 [r, f, h, w, 3], audio int16 [r, n]).
+
+    `steps` per chunk; None for the model's own (more for a first chunk and after a new prompt).
+    """
+    spec, rows = model.spec, len(seeds)
+    k, v = empty_pages(spec, rows)
+    decoders = [model.new_decoder_state() for _ in seeds]
+    nowhere = torch.full((rows,), -1)
+    known: tuple[str, ...] = ()
+    encoded: list[EncodedPrompt] = []
+    frames, audio = [], []
+    for chunk in range(chunks):
+        table = page_table(spec, rows, chunk)
+        fresh = tuple(prompts(chunk)) != known
+        if fresh:
+            known = tuple(prompts(chunk))
+            encoded = [model.encode_prompt(prompt) for prompt in known]
+            sink = KVPages(k=k, v=v, page_table=table, write_pages=table[:, 0])
+            model.prefill_prompt(encoded, sink)
+        own = spec.first_chunk_steps if fresh else spec.default_steps
+        count = [steps or own] * rows
+        pooled = torch.stack([e.pooled for e in encoded])
+        kv = KVPages(k=k, v=v, page_table=table, write_pages=nowhere)
+        states = init_rows(spec.modalities, seeds, range(rows), [chunk] * rows, count)
+        states = denoise_chunk(model, states, pooled, kv)
+        target = table[:, 0] + 1 + chunk % spec.window_chunks
+        kv = KVPages(k=k, v=v, page_table=table, write_pages=target)
+        model.denoise(*commit_latents(states, spec.context_noise), pooled, kv)
+        decoded = model.decode(latents_of(states), decoders)
+        frames.append(decoded.frames)
+        audio.append(decoded.audio)
+    return torch.cat(frames, dim=1), torch.cat(audio, dim=1)
+
+
+def generate(
+    model: CausalModel, prompt: str, seed: int, chunks: int, steps: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """One clip -> (frames uint8 [f, h, w, 3], audio int16 [n])."""
+    frames, audio = generate_many(model, lambda _: [prompt], [seed], chunks, steps)
+    return frames[0], audio[0]

@@ -1,0 +1,120 @@
+"""The training route of toybox, stage by stage, as `onbeat train toybox` calls it.
+
+What it is: which stage reads and writes which folder under `out`, and the packing of the weights
+file. What it is not: the stages. Route: ae, audio, teacher, consistency, pack.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+from onbeat.models.toybox.audio_codec import AudioCodec
+from onbeat.models.toybox.video_codec import VideoCodec
+from onbeat.models.toybox.weights import PACKAGED, save_weights
+from onbeat.samplers.distill.ae_training import train_video_codec
+from onbeat.samplers.distill.audio_training import train_audio_codec
+from onbeat.samplers.distill.consistency import Recipe
+from onbeat.samplers.distill.student import train_student
+from onbeat.samplers.distill.teacher import Codecs, start, train_pictures, train_sequences
+
+STAGES = ("ae", "audio", "teacher", "consistency", "pack")
+PICTURE_SHARE = 0.3
+"""Of the teacher's minutes, for single chunks."""
+OWN_SHARE = 0.4
+"""Of the student's minutes, with its own output as history."""
+TRUE_HISTORY, OWN_HISTORY = Recipe(own_history=0.0), Recipe(own_history=0.7)
+
+
+def run_stage(stage: str, *, minutes: float, out: Path, seed: int = 0, resume: bool = True) -> None:
+    """Runs one stage for `minutes` (in all, when it resumes) under the folder `out`.
+
+    Raises ValueError for an unknown stage and FileNotFoundError if an earlier one is missing.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
+    if stage == "ae":
+        train_video_codec(minutes, out / "ae", seed, resume)
+    elif stage == "audio":
+        train_audio_codec(minutes, out / "audio", seed, resume)
+    elif stage == "teacher":
+        _teacher(minutes, out, seed, resume)
+    elif stage == "consistency":
+        _student(minutes, out, seed, resume)
+    else:
+        pack_weights(out, PACKAGED, seed)
+
+
+def _teacher(minutes: float, out: Path, seed: int, resume: bool) -> None:
+    codecs = load_codecs(out)
+    first = minutes * PICTURE_SHARE
+    train_pictures(codecs, first, out / "pictures", seed, resume=resume)
+    after = _needed(out / "pictures" / "state.pt", "teacher")
+    sequences = out / "sequences"
+    train_sequences(codecs, minutes - first, sequences, seed, resume=resume, after=after)
+
+
+def _student(minutes: float, out: Path, seed: int, resume: bool) -> None:
+    codecs, own = load_codecs(out), minutes * OWN_SHARE
+    teacher = _needed(out / "sequences" / "state.pt", "teacher")
+    first, second = out / "consistency", out / "own-history"
+    train_student(
+        codecs, minutes - own, first, seed, resume=resume, teacher=teacher, recipe=TRUE_HISTORY
+    )
+    train_student(
+        codecs,
+        own,
+        second,
+        seed + 1,
+        resume=resume,
+        teacher=teacher,
+        recipe=OWN_HISTORY,
+        after=first / "state.pt",
+    )
+
+
+def load_codecs(out: Path) -> Codecs:
+    """The trained codecs of a run."""
+    video = VideoCodec()
+    video.load_state_dict(load_file(_needed(out / "ae" / "model.safetensors", "ae")))
+    audio = AudioCodec.load(_needed(out / "audio" / "model.safetensors", "audio"))
+    return video.eval().requires_grad_(False), audio
+
+
+def pack_weights(out: Path, target: Path, seed: int) -> Path:
+    """Writes the weights file from the latest stage that there is; returns its checkpoint."""
+    stages = ("own-history", "consistency", "sequences", "pictures")
+    found = [out / name / "state.pt" for name in stages if (out / name / "state.pt").exists()]
+    if not found:
+        raise FileNotFoundError(f"{out} has no trained denoiser; run the stage: teacher")
+    run = start(found[0].parent, seed, True)
+    video, audio = load_codecs(out)
+    parts = {
+        "denoiser": run.ema.denoiser,
+        "text": run.ema.text,
+        "video": video,
+        "audio": audio,
+    }
+    facts = {
+        "config": run.ema.config.to_json(),
+        "data_seed": str(seed),
+        "commit": _commit(),
+        "stage": json.dumps({"name": found[0].parent.name, "step": run.step}),
+    }
+    save_weights(parts, target, facts)
+    return found[0]
+
+
+def _needed(path: Path, stage: str) -> Path:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing; run the stage: {stage}")
+    return path
+
+
+def _commit() -> str:
+    """The commit of the training code, "unknown" outside a repository."""
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    return found.stdout.strip() or "unknown"
