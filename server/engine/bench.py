@@ -1,7 +1,7 @@
 """`onbeat bench streams`: live streams on the real engine, without a network, frames counted.
 
 Streams join at different phases, the first seconds (windows filling) are not counted, and a frame
-that should have been due in the counted time and was not there on time is missed, whatever the cause.
+that should have been due in the counted time and was not there in time is missed, why ever.
 What it is not: a simulation, or a measure of encoding and sending.
 """
 
@@ -24,7 +24,7 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamRefused,
 )
-from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.settings import HEADROOM, EngineSettings
 
 PROMPTS = (
     "a red ball bouncing over the sea",
@@ -78,21 +78,20 @@ def run_streams(
     policy: str = "edf-s",
     admission: bool = True,
     anytime: bool = True,
-    headroom: float | None = None,
+    headroom: float = HEADROOM,
     max_rows: int = 16,
 ) -> dict[str, Any]:
     """Offers `streams` live streams and counts frames on time over `seconds`.
 
     Returns plain JSON values. Raises RuntimeError if the engine fails or leaks a page or a slot.
     """
-    extra = {} if headroom is None else {"headroom": headroom}
     settings = EngineSettings(
         policy=policy,
         admission=admission,
         anytime=anytime,
         max_rows=max_rows,
         max_streams=max(64, streams),
-        **extra,
+        headroom=headroom,
     )
     engine = LocalEngine(model, settings, slots=max(64, 4 * streams))
     engine.start()

@@ -1,6 +1,7 @@
 """Makes the engine of an engine process from its launch arguments. Heavy imports happen here."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from onbeat.models.registry import load_model
@@ -17,7 +18,7 @@ def build_engine(
     launch: EngineLaunch, make_slots: Callable[[int], Slots], emit: Callable[[Event], None]
 ) -> tuple[Engine, Slots]:
     """The warm engine and the slots it writes to; `make_slots` is told the size of one."""
-    model = load_model(launch.model, weights=launch.weights)
+    model = load_model(launch.model, weights=Path(launch.weights) if launch.weights else None)
     slots = make_slots(slot_bytes(model.spec))
     return Engine(model, engine_settings(launch), slots, emit), slots
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
+HEADROOM = 0.75
 POLICIES = ("edf-s", "fcfs-chunk", "static")
 
 
@@ -32,7 +33,7 @@ class EngineSettings:
     admission: bool = True
     anytime: bool = True
     """edf-s: whether a chunk may stop before its planned steps."""
-    headroom: float = 0.75
+    headroom: float = HEADROOM
     """The share of each lane that admission may promise to live streams."""
     max_rows: int = 16
     max_streams: int = 64

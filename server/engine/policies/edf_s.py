@@ -4,7 +4,7 @@ Each tick, in this order:
 1. drop chunks that cannot be on time even alone with one step;
 2. end chunks early whose next step does not fit. Commits, prefills and first steps are what a
    picture needs; a further step runs only if all needed work of all streams then still fits;
-3. choose the batch size: as large as rows per second grow by more than 2 % a row; if some chunk would
+3. choose the batch size: as large as each row adds over 2 % to rows per second; if some chunk would
    be late at that size, the size at which the fewest are late (too small a batch makes everybody
    late, too large a one the most urgent);
 4. take that many rows by deadline, leaving out those that would be late in such a batch;
@@ -26,6 +26,8 @@ START_SECONDS = 0.25
 RESERVE = 0.4
 """Of a chunk's length: what is kept free before extra steps or jobs run, for slow forwards."""
 
+TURNS = 7
+
 Demand = tuple[float, float, int]
 """(deadline, release, rows) of one chunk, live."""
 
@@ -41,7 +43,7 @@ class EdfS:
         live = [c for c in candidates if c.kind == "live"]
         drops = {c.stream for c in live if self._hopeless(now, c, cost)}
         live = [c for c in live if c.stream not in drops]
-        wanted = sorted(ready(now, live), key=lambda c: (c.deadline, c.order))
+        wanted = sorted(ready(now, live), key=_urgency)
         finish = self._early(now, wanted, live, cost) if self._anytime else set()
         wanted = [c for c in wanted if c.stream not in finish]
         rows = self._batch(now, wanted, live, cost)
@@ -128,6 +130,11 @@ class EdfS:
         return rows
 
 
+def _urgency(c: Candidate) -> tuple[float, int, int]:
+    """By deadline; streams with the same one take turns, so that none always loses its steps."""
+    return c.deadline, (c.order + c.chunk) % TURNS, c.order
+
+
 def pays(rows: int, cost: StepCost) -> bool:
     """Whether one more row raises rows per second by more than `GAIN`."""
     return (rows + 1) / cost.median(rows + 1) > GAIN * rows / cost.median(rows)
@@ -152,7 +159,7 @@ _NEXT = range(1, HORIZON_CHUNKS + 1)
 
 
 def slack(now: float, work: Sequence[Demand], row: float) -> float:
-    """Seconds that can be spent on something else now with no chunk late, at `row` seconds a row."""
+    """Seconds free for something else now with no chunk late, at `row` seconds a row."""
     left, rows = float("inf"), 0
     for deadline, _, count in work:
         rows += count

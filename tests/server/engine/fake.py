@@ -7,7 +7,14 @@ import torch
 from torch import Tensor
 
 from onbeat.kernels.paged_attention import KVPages
-from onbeat.models.spec import DecodedChunks, EncodedPrompt, Latents, Modality, ModelSpec
+from onbeat.models.spec import (
+    CausalModel,
+    DecodedChunks,
+    EncodedPrompt,
+    Latents,
+    Modality,
+    ModelSpec,
+)
 
 SPEC = ModelSpec(
     name="fake",
@@ -124,3 +131,23 @@ class FakeModel:
         frames = level.to(torch.uint8)[:, None, None, None, None].expand(shape)
         audio = torch.zeros(len(states), SPEC.chunk_samples, dtype=torch.int16)
         return DecodedChunks(frames=frames.contiguous(), audio=audio)
+
+
+class Timed:
+    """Another model, whose forwards take `step_cost` seconds on the clock of a test."""
+
+    def __init__(
+        self, model: CausalModel, clock: FakeClock, step_cost: Callable[[int], float]
+    ) -> None:
+        self._model, self._clock, self._step_cost = model, clock, step_cost
+        self.spec = model.spec
+        self.encode_prompt = model.encode_prompt
+        self.prefill_prompt = model.prefill_prompt
+        self.new_decoder_state = model.new_decoder_state
+        self.decode = model.decode
+
+    def denoise(
+        self, latents: Latents, times: Mapping[str, Tensor], pooled: Tensor, kv: KVPages
+    ) -> dict[str, Tensor]:
+        self._clock.advance(self._step_cost(pooled.shape[0]))
+        return self._model.denoise(latents, times, pooled, kv)

@@ -1,0 +1,119 @@
+"""One forward for rows of any stream, step and kind; no result depends on batch mates."""
+
+from collections import deque
+
+import torch
+
+from onbeat.models.toybox.model import Toybox
+from onbeat.samplers.state import ChunkState
+from onbeat.server.engine.executor import Executor
+from onbeat.server.engine.messages import OpenStream
+from onbeat.server.engine.pool import KVPool, Window
+from onbeat.server.engine.streams import Conditions, Ladder, Stream
+from tests.server.engine.fake import SPEC, FakeModel
+
+
+class Bench:
+    """A model, a pool and an executor."""
+
+    def __init__(self, model: FakeModel | Toybox) -> None:
+        self.model = model
+        self.pool = KVPool(model.spec, 200)
+        self.executor = Executor(model, self.pool)
+
+    def stream(self, name: str, prompt: str = "red ball", seed: int = 1, steps: int = 2) -> Stream:
+        stream = Stream(
+            opened=OpenStream(stream_id=name, kind="live", prompt=prompt, seed=seed),
+            order=0,
+            wanted_at=0.0,
+            now=Conditions(
+                prompt=prompt,
+                encoded=self.model.encode_prompt(prompt),
+                seed=seed,
+                steps=steps,
+                revision=0,
+            ),
+            sink=self.pool.take_sink(prompt),
+            window=Window(self.pool.take(self.model.spec.window_chunks + 1)),
+            decoder=None,
+            ladder=Ladder(recover_chunks=5, deepest=0),
+        )
+        if not self.pool.is_filled(stream.sink):
+            assert self.executor.prefill([stream]) == []
+        return stream
+
+    def finish(self, stream: Stream, steps: int = 2) -> ChunkState:
+        """Runs a whole chunk of one stream alone, and its commit."""
+        self.executor.start_chunks([stream], [steps])
+        for _ in range(steps):
+            self.executor.run([stream], [])
+        return self.commit(stream)
+
+    def commit(self, stream: Stream) -> ChunkState:
+        assert stream.state is not None and stream.state.done
+        state, stream.state = stream.state, None
+        stream.chunk += 1
+        stream.uncommitted = deque([state])
+        self.executor.run([], [stream])
+        return state
+
+
+def same(a: ChunkState, b: ChunkState) -> bool:
+    return all(torch.equal(a.latents[name], b.latents[name]) for name in a.latents)
+
+
+def test_steps_and_commits_share_a_forward() -> None:
+    bench = Bench(FakeModel())
+    a, b = bench.stream("a"), bench.stream("b", "blue ball")
+    bench.executor.start_chunks([a], [1])
+    bench.executor.run([a], [])
+    assert a.state is not None and a.state.done
+    a.uncommitted, a.state = deque([a.state]), None
+    bench.executor.start_chunks([b], [2])
+    outcome = bench.executor.run([b], [a])
+    assert (outcome.stepped, outcome.committed, outcome.failed) == ([b], [a], [])
+    assert bench.model.batches == [1, 2]  # type: ignore[union-attr]
+    assert len(a.window) == 1 and not a.uncommitted
+
+
+def test_a_prompt_page_is_filled_once_for_all_its_streams() -> None:
+    bench = Bench(FakeModel())
+    streams = [bench.stream(name) for name in "abc"]
+    assert bench.model.prefills == 1  # type: ignore[union-attr]
+    assert len({s.sink for s in streams}) == 1
+
+
+def test_a_row_that_raises_takes_nobody_with_it() -> None:
+    bench = Bench(FakeModel())
+    good, bad = bench.stream("good"), bench.stream("bad", "raise")
+    bench.executor.start_chunks([good, bad], [2, 2])
+    outcome = bench.executor.run([good, bad], [])
+    assert outcome.stepped == [good]
+    assert [(s.id, text) for s, text in outcome.failed] == [
+        ("bad", "RuntimeError: this prompt raises")
+    ]
+    assert good.state is not None and good.state.step == 1
+
+
+def test_the_window_slides_over_the_ring() -> None:
+    bench = Bench(FakeModel())
+    stream = bench.stream("a")
+    for _ in range(SPEC.window_chunks + 3):
+        bench.finish(stream)
+    assert len(stream.window) == SPEC.window_chunks
+    assert bench.pool.used == SPEC.window_chunks + 2
+
+
+@torch.inference_mode()
+def test_toybox_rows_have_the_same_bits_alone_and_in_mixed_batches() -> None:
+    model = Toybox.random(3)
+    alone, crowd = Bench(model), Bench(model)
+    mates = [crowd.stream(f"m{i}", f"a blue square {i}", seed=i, steps=4) for i in range(3)]
+    one, other = alone.stream("one"), crowd.stream("one")
+    for chunk in range(3):
+        expected = alone.finish(one)
+        crowd.executor.start_chunks([other, *mates[:chunk]], [2] + [4] * chunk)
+        for step in range(2):
+            crowd.executor.run([other, *mates[: max(0, chunk - step)]], [])
+        got = crowd.commit(other)
+        assert same(expected, got), chunk
