@@ -163,7 +163,6 @@ class H264Encoder:
         context.options = {
             "preset": "superfast",
             "tune": "zerolatency",
-            "level": "31",
             "forced-idr": "1",
             "maxrate": str(bitrate),
             "bufsize": str(bitrate),

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from onbeat.webrtc.encoders import OPUS_CLOCK, OPUS_FRAME, OPUS_RATES
 
 Samples = npt.NDArray[np.int16]
+PERIOD = OPUS_FRAME / OPUS_CLOCK
+"""Seconds of one slot of the grid."""
 SNAP = 0.005
 """Seconds. A piece that starts this near to the end of the last one follows it without a seam."""
 MAX_LAG = 0.2
@@ -43,7 +45,7 @@ class SoundTrack:
     @property
     def position(self) -> float:
         """Seconds after the origin at which the next frame is due."""
-        return self._slot * OPUS_FRAME / OPUS_CLOCK
+        return self._slot * PERIOD
 
     def push(self, samples: Samples, at: float) -> None:
         """Place `samples` (int16 mono) so that they start `at` seconds after the origin."""
@@ -59,7 +61,7 @@ class SoundTrack:
     def skip_to(self, at: float) -> float:
         """Leave out all slots that began before `at`; the answer is the seconds left out."""
         slot = max(self._slot, -int(-at * OPUS_CLOCK // OPUS_FRAME))
-        left_out = (slot - self._slot) * OPUS_FRAME / OPUS_CLOCK
+        left_out = (slot - self._slot) * PERIOD
         self._slot = slot
         self._forget(slot * self._size)
         return left_out

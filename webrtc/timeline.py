@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from onbeat.webrtc.encoders import VIDEO_CLOCK, Picture
 from onbeat.webrtc.media import MediaChunk
-from onbeat.webrtc.sound import MAX_LAG, DueSound, SoundTrack
+from onbeat.webrtc.sound import MAX_LAG, PERIOD, DueSound, SoundTrack
 
 MARGIN = 0.02
 """Seconds from now at which a late chunk starts when the clock is moved for it."""
@@ -132,8 +132,9 @@ class Timeline:
         """All sounds due by `now`, and the seconds given up because they came far too late."""
         if self.origin is None:
             return [], 0.0
-        behind = now - self.origin - self.sound.position
-        dropped = self.sound.skip_to(now - self.origin) if behind > MAX_LAG else 0.0
+        at = now - self.origin
+        late = at - self.sound.position > MAX_LAG
+        dropped = self.sound.skip_to(at - PERIOD) if late else 0.0
         sounds = []
         while self.origin + self.sound.position <= now:
             sounds.append(self.sound.take())

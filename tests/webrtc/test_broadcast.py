@@ -52,9 +52,15 @@ class Stage:
         self.clock.now = instant
         self.broadcast._disarm()
         self.broadcast.advance()
-        for _ in range(5):
-            await asyncio.sleep(0.004)
-            self.broadcast._disarm()
+        while self._encoding():
+            await asyncio.sleep(0.0005)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.broadcast._disarm()
+
+    def _encoding(self) -> bool:
+        shared = [*self.broadcast._video.values(), self.broadcast._sound]
+        return any(each is not None and each._lane._busy for each in shared)
 
     async def play(self, start: float, stop: float, step: float = 0.01) -> None:
         for number in range(round((stop - start) / step)):

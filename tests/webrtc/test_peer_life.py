@@ -105,9 +105,8 @@ async def test_a_peer_that_hurts_is_not_felt_by_the_others(
     track = peer._viewer.video
     track._size = 0  # as if its sender had stopped
     await asyncio.sleep(1.0)
-    stamps = [packet.timestamp for packet in good.packets["video"]][3:]
-    steps = {b - a & 0xFFFFFFFF for a, b in zip(stamps, stamps[1:], strict=False)}
-    assert steps <= {0, 4500, 9000}
+    numbers = [packet.sequence for packet in good.packets["video"]]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers))) and len(numbers) > 15
     assert peer.stats()["queue_overflows"] > 0
     before = len(bad.packets["video"])
     track._size = 60

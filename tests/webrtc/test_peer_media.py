@@ -34,14 +34,24 @@ def keys(receiver: Any, codec: str = "VP8") -> int:
     return sum(is_key(data, codec) for _, data in pictures(receiver, codec))
 
 
+def undisturbed(receiver: Any) -> bool:
+    """No packet is missing and all pictures but the first lie on the grid of frames."""
+    packets = receiver.packets["video"]
+    pairs = list(zip(packets[3:], packets[4:], strict=False))
+    return all(
+        b.sequence - a.sequence == 1 and (b.timestamp - a.timestamp & 0xFFFFFFFF) % 4500 == 0
+        for a, b in pairs
+    )
+
+
 async def test_joins_fast(broadcast: Any, source: Any, receiver: Any) -> None:
     viewer = receiver()
     started = time.monotonic()
     peer = await viewer.join(broadcast)
     await viewer.until(lambda: viewer.packets["video"] and viewer.packets["audio"])
     assert peer.state == "connected"
-    assert time.monotonic() - started < 1.0  # 0.1 s on a quiet machine
-    assert peer.stats()["first_frame_ms"] < 1000
+    assert time.monotonic() - started < 1.5  # 0.1 s on a quiet machine
+    assert peer.stats()["first_frame_ms"] < 1500
     assert broadcast.stats().viewers == 1
 
 
@@ -124,8 +134,7 @@ async def test_a_late_joiner_gets_a_keyframe_first_and_others_are_not_disturbed(
     await second.join(broadcast)
     await second.until(lambda: len(pictures(second)) >= 5)
     assert is_key(pictures(second)[0][1])
-    stamps = [stamp for stamp, _ in pictures(first)][3:]
-    assert {b - a & 0xFFFFFFFF for a, b in zip(stamps, stamps[1:], strict=False)} <= {4500, 9000}
+    assert undisturbed(first)
 
 
 async def test_who_joins_just_after_a_keyframe_does_not_wait_for_the_next(
