@@ -44,20 +44,30 @@ def load_toybox(*, weights: Path | None = None, device: str = "cpu") -> Toybox:
     Raises FileNotFoundError if there is none, ValueError for a file of another format, and
     RuntimeError for tensors that do not fit the configuration that the file names.
     """
-    path = weights or PACKAGED
     if device != "cpu":
         raise ValueError(f"device is {device!r}; toybox runs on: 'cpu'")
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata() or {}
-        if metadata.get("format") != FORMAT:
-            raise ValueError(f"{path} has format {metadata.get('format')!r}; allowed: {FORMAT!r}")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    metadata, tensors = _read(weights or PACKAGED)
     config = ToyboxConfig.from_json(metadata["config"])
     denoiser = _filled(Denoiser(config), tensors, "denoiser")
     text = _filled(TextEncoder(config), tensors, "text")
     audio_width = tensors["audio.encoder.0.weight"].shape[0]
     audio = _filled(AudioCodec(width=audio_width), tensors, "audio")
     return Toybox(config, denoiser, text, _filled(VideoCodec(), tensors, "video"), audio)
+
+
+def load_video_codec(weights: Path | None = None) -> VideoCodec:
+    """The video codec of a weights file in float32, by default of the packaged one."""
+    _, tensors = _read(weights or PACKAGED)
+    return _filled(VideoCodec(), tensors, "video").eval().requires_grad_(False)
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Metadata and tensors of a weights file of our format."""
+    with safe_open(path, framework="pt") as file:
+        metadata: dict[str, str] = file.metadata() or {}
+        if metadata.get("format") != FORMAT:
+            raise ValueError(f"{path} has format {metadata.get('format')!r}; allowed: {FORMAT!r}")
+        return metadata, {name: file.get_tensor(name) for name in file.keys()}
 
 
 def _filled(module: Part, tensors: Mapping[str, Tensor], part: str) -> Part:

@@ -14,6 +14,6 @@ def quality(
     as_json: Annotated[bool, typer.Option("--json", help="print only the JSON line")] = False,
 ) -> None:
     """Measure what the model makes of its prompts, and how it holds up over 600 frames."""
-    from onbeat.samplers.distill.route import measure_quality
+    from onbeat.samplers.distill.measure import measure_quality
 
     measure_quality(prompts=prompts, steps=steps, seed=seed, sheet=sheet, quiet=as_json)
