@@ -18,7 +18,8 @@ from onbeat.webrtc.rate import BitrateControl, KeyframeGate, RateMeter
 from onbeat.webrtc.sound import DueSound
 from onbeat.webrtc.tally import Ticket
 
-SOUND_SLOTS = 5
+SOUND_SLOTS = 12
+"""As many sounds may wait as one late tick of the clock can bring."""
 GROUP = 12
 """At most so many pictures, a keyframe first, are sent at once to one who joins."""
 

@@ -167,8 +167,9 @@ async def test_sound_and_picture_start_together_and_stay_together(
         assert len(lags) > 20, kind
     # What a browser uses to align both: sender reports map time stamps to one wall clock.
     assert abs(median(skew["audio"]) - median(skew["video"])) < 0.04
-    steps = {b.timestamp - a.timestamp & 0xFFFFFFFF for a, b in zip(audio, audio[1:], strict=False)}
-    assert steps <= {960, 1920, 2880}, "silence stands in for missing sound"
+    steps = [b.timestamp - a.timestamp & 0xFFFFFFFF for a, b in zip(audio, audio[1:], strict=False)]
+    assert not any(step % 960 for step in steps)
+    assert steps.count(960) > 0.9 * len(steps), "silence stands in for missing sound"
     assert 0.3 < broadcast.stats().audio_underrun_s < 0.5
 
 
