@@ -1,5 +1,6 @@
 """Makes the engine of an engine process from its launch arguments. Heavy imports happen here."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +21,10 @@ def build_engine(
     """The warm engine and the slots it writes to; `make_slots` is told the size of one."""
     model = load_model(launch.model, weights=Path(launch.weights) if launch.weights else None)
     slots = make_slots(slot_bytes(model.spec))
-    return Engine(model, engine_settings(launch), slots, emit), slots
+    engine = Engine(model, engine_settings(launch), slots, emit)
+    gc.collect()
+    gc.freeze()  # the model's objects live as long as the process; collections skip them
+    return engine, slots
 
 
 def engine_settings(launch: EngineLaunch) -> EngineSettings:

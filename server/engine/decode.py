@@ -69,6 +69,7 @@ class DecodeLane:
         self._changed = threading.Condition()
         self._running = 0
         self._closed = False
+        self._broken: Exception | None = None
         self._thread: threading.Thread | None = None
         if threaded:
             self._thread = threading.Thread(target=self._loop, name="decode-lane", daemon=True)
@@ -86,11 +87,13 @@ class DecodeLane:
             self._changed.notify()
 
     def poll(self) -> list[Decoded]:
-        """Results since the last call, in order."""
+        """Results since the last call, in order. Raises what ended the lane's thread."""
         if self._thread is None:
             while batch := self._next_batch():
                 self._run(batch)
         with self._changed:
+            if self._broken is not None and not self._closed:
+                raise self._broken
             results = list(self._done)
             self._done.clear()
         return results
@@ -116,7 +119,16 @@ class DecodeLane:
         return jobs
 
     def _loop(self) -> None:
+        """An error that is no single chunk's fault ends the lane; `poll` raises it in the tick."""
         torch.set_num_threads(self._threads)
+        try:
+            self._work()
+        except Exception as error:
+            with self._changed:
+                self._broken = error
+            self._wake()
+
+    def _work(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closed)

@@ -3,6 +3,7 @@
 Same calls and events as the engine process, with slots in plain memory.
 """
 
+import logging
 import queue
 import threading
 
@@ -20,6 +21,7 @@ from onbeat.server.engine.messages import (
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.slots import MemorySlots, read_slot, slot_bytes
 
+log = logging.getLogger(__name__)
 DEFAULT_SLOTS = 64
 
 
@@ -89,10 +91,9 @@ class LocalEngine:
         try:
             self._build().run()
         except Exception as error:  # the thread's last words; the reader decides what to do
-            self._events.put(
-                EngineDown(reason=f"{type(error).__name__}: {error}", restarting=False)
-            )
-            raise
+            log.exception("the engine thread ended")
+            reason = f"{type(error).__name__}: {error}"
+            self._events.put(EngineDown(reason=reason, restarting=False))
 
     def _build(self) -> Engine:
         spec = self._model.spec

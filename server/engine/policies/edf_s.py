@@ -23,6 +23,8 @@ HORIZON_CHUNKS = 2
 START_SECONDS = 0.25
 """Within this a late first chunk is expected when work is counted."""
 
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
+"""The batch sizes compared when not every chunk can be on time."""
 RESERVE = 0.4
 """Of a chunk's length: what is kept free before extra steps or jobs run, for slow forwards."""
 
@@ -103,8 +105,9 @@ class EdfS:
         work = demand(now, live, whole=not self._anytime)
         if on_time(now, work, knee, cost) == len(work):
             return knee
+        sizes = [size for size in SIZES if size < most]
         return max(
-            range(1, most + 1),
+            [*sizes, most],
             key=lambda size: (on_time(now, work, size, cost), size / cost.median(size)),
         )
 

@@ -1,14 +1,16 @@
 """The engine on a thread: real clock, real decode lane, real slots."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from onbeat.models.spec import DecodedChunks, Latents
 from onbeat.server.engine.local import LocalEngine
 from onbeat.server.engine.messages import (
     ChunkReady,
     CloseStream,
+    EngineDown,
     EngineReady,
     Event,
     OpenStream,
@@ -77,3 +79,24 @@ def test_closing_twice_and_before_starting_is_fine() -> None:
     engine.close()
     engine.close()
     assert SPEC.name == "fake"
+
+
+class Breakable(FakeModel):
+    broken = False
+
+    def decode(self, latents: Latents, states: Sequence[object]) -> DecodedChunks:
+        if self.broken:
+            raise KeyError("a fault in the decoder itself")
+        return super().decode(latents, states)
+
+
+def test_a_broken_decode_lane_ends_the_engine_with_its_reason() -> None:
+    model = Breakable()
+    engine = LocalEngine(model, EngineSettings(admission=False, max_rows=1))
+    engine.start()
+    until(engine, EngineReady)
+    model.broken = True
+    engine.send(OpenStream(stream_id="a", kind="live", prompt="red", seed=1))
+    down = until(engine, EngineDown)[-1]
+    assert isinstance(down, EngineDown) and "a fault in the decoder itself" in down.reason
+    engine.close()
