@@ -111,7 +111,6 @@ def shown(value: object) -> str:
 
 def problem(error: ApiError, request_id: str, path: str) -> JSONResponse:
     """The answer to a refused request."""
-    extra = {k: v for k, v in error.extra.items() if k == "errors"}
     body = error.body()
     body.pop("errors", None)
     content = {
@@ -121,8 +120,8 @@ def problem(error: ApiError, request_id: str, path: str) -> JSONResponse:
         "detail": error.message,
         "instance": path,
         "request_id": request_id,
+        **error.extra,
         "error": body,
-        **extra,
     }
     return JSONResponse(
         content, error.status_code, headers=dict(error.headers or {}), media_type=MEDIA_TYPE

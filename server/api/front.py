@@ -44,7 +44,7 @@ class Front:
         self.metrics = Metrics()
         self.sessions = SessionManager(settings, hub, media)
         self.viewers = Viewers(self.sessions, media, settings.max_viewers)
-        self.telemetry = Telemetry(hub, self.sessions)
+        self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
         self.store = JobStore(settings.data_dir / DATABASE)
         self.artifacts = Artifacts(settings.data_dir / ARTIFACTS)
         self.worker = JobWorker(

@@ -74,9 +74,13 @@ class EngineHub:
 
     def _read(self) -> None:
         while not self._stop.is_set():
-            event = self._client.receive(POLL_SECONDS)
-            if event is not None:
-                self._handle(event)
+            try:
+                event = self._client.receive(POLL_SECONDS)
+                if event is not None:
+                    self._handle(event)
+            except Exception:  # one bad event must not end all later ones
+                log.exception("an event of the engine could not be read")
+                self._stop.wait(POLL_SECONDS)
 
     def _handle(self, event: Event) -> None:
         payload = self._client.take(event) if isinstance(event, ChunkReady) else None

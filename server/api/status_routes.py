@@ -83,13 +83,9 @@ async def overview(front: FrontDep) -> Overview:
 async def history(
     front: FrontDep, seconds: Annotated[float, Query(gt=0, le=HISTORY_SECONDS)] = 60
 ) -> dict[str, Any]:
-    """The overviews of the last seconds, oldest first, without their sessions."""
+    """Points of the last seconds, oldest first, two a second."""
     count = max(1, round(seconds / TICK_SECONDS))
-    return {
-        "object": "list",
-        "interval_s": TICK_SECONDS,
-        "data": list(front.telemetry.history)[-count:],
-    }
+    return {"interval_s": TICK_SECONDS, "points": list(front.telemetry.history)[-count:]}
 
 
 @router.get(

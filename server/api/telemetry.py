@@ -5,6 +5,7 @@ Runs on the event loop. Shapes are documented in docs/api.md. Not Prometheus: se
 
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 from onbeat.server.api.hub import EngineHub
@@ -19,16 +20,21 @@ HISTORY_SECONDS = 600
 SHOWN_SESSIONS = 64
 
 Overview = dict[str, Any]
+Point = dict[str, float | int | None]
 
 
 class Telemetry:
     """Windows of the last ten seconds, totals since the start, and the history of overviews."""
 
-    def __init__(self, hub: EngineHub, sessions: SessionManager) -> None:
+    def __init__(
+        self, hub: EngineHub, sessions: SessionManager, on_first_frame: Callable[[float], None]
+    ) -> None:
         self._hub = hub
+        self._on_first_frame = on_first_frame
         self._sessions = sessions
         self._started = time.monotonic()
-        self._windows = {name: Window() for name in ("step", "plan", "decode", *STAGES)}
+        self._windows = {name: Window() for name in STAGES}
+        self._engine_windows = {name: Window() for name in ("step", "plan", "decode")}
         self._rows = Window()
         self._first_frames: deque[float] = deque(maxlen=200)
         self._first_seen: set[str] = set()
@@ -36,7 +42,9 @@ class Telemetry:
         self.rejected: Counter[str] = Counter()
         self.frames_due = self.frames_on_time = 0
         self.job_counts: dict[str, int] = {}
-        self.history: deque[Overview] = deque(maxlen=round(HISTORY_SECONDS / TICK_SECONDS))
+        self.history: deque[dict[str, float | int | None]] = deque(
+            maxlen=round(HISTORY_SECONDS / TICK_SECONDS)
+        )
         self.latest: Overview = {}
         sessions.watchers.append(self._watch)
 
@@ -62,7 +70,7 @@ class Telemetry:
             self._rows.add(now, rows)
         for name in ("step", "plan", "decode"):
             for seconds in getattr(stats, f"{name}_seconds"):
-                self._windows[name].add(now, seconds)
+                self._engine_windows[name].add(now, seconds)
 
     def sample(self, now: float) -> list[Sent]:
         """Asks every sender for its totals; what is new since the last time."""
@@ -80,15 +88,17 @@ class Telemetry:
         if first is not None and session.first_offer is not None:
             if session.id not in self._first_seen:
                 self._first_seen.add(session.id)
-                self._first_frames.append(max(0.0, first - session.first_offer))
+                seconds = max(0.0, first - session.first_offer)
+                self._first_frames.append(seconds)
+                self._on_first_frame(seconds)
         return sent
 
     # ---- what goes out -------------------------------------------------------------------------
 
     def tick(self, now: float) -> Overview:
-        """Makes the overview of this instant and keeps it, without its sessions, as history."""
+        """Makes the overview of this instant, and keeps a point of it as history."""
         self.latest = self.overview(now)
-        self.history.append(self.latest | {"sessions": []})
+        self.history.append(point_of(self.latest))
         return self.latest
 
     def overview(self, now: float) -> Overview:
@@ -104,8 +114,7 @@ class Telemetry:
             "jobs": dict(self.job_counts),
             "rejected": dict(self.rejected),
             "sessions": [
-                session_overview(session, self._hub.state, now)
-                for session in self._sessions.all()[:SHOWN_SESSIONS]
+                session_overview(session, now) for session in self._sessions.all()[:SHOWN_SESSIONS]
             ],
         }
 
@@ -142,9 +151,10 @@ class Telemetry:
             "rows_mean": round(sum(rows) / len(rows), 2) if rows else None,
             "rows_p50": quantiles(rows)["p50"],
             "rows_max": int(max(rows)) if rows else None,
-            "step_ms": self._windows["step"].milliseconds(now),
-            "plan_ms": self._windows["plan"].milliseconds(now),
-            "decode_ms": self._windows["decode"].milliseconds(now),
+            **{
+                f"{name}_ms": window.milliseconds(now)
+                for name, window in self._engine_windows.items()
+            },
         }
 
     def _stages(self, now: float) -> dict[str, Quantiles]:
@@ -156,7 +166,24 @@ class Telemetry:
         }
 
 
-def session_overview(session: Session, engine_state: str, now: float) -> dict[str, Any]:
+def point_of(overview: Overview) -> Point:
+    """What of an overview is drawn over time."""
+    live, engine, batch = overview["live"], overview["engine"], overview["batch"]
+    return {
+        "at": overview["at"],
+        "on_time_ratio": live["on_time_ratio_10s"],
+        "busy_ratio": engine["busy_ratio"],
+        "step_ms_p50": batch["step_ms"]["p50"],
+        "step_ms_p99": batch["step_ms"]["p99"],
+        "rows_mean": batch["rows_mean"],
+        "sessions": live["sessions"],
+        "viewers": live["viewers"],
+        "jobs_running": overview["jobs"].get("running"),
+        "fps_sent": round(sum(each["fps_sent"] for each in overview["sessions"]), 2),
+    }
+
+
+def session_overview(session: Session, now: float) -> dict[str, Any]:
     """One session's entry of the overview."""
     return {
         "id": session.id,

@@ -92,7 +92,8 @@ class JobWorker:
     def start(self) -> None:
         """Takes up what an ended process left, then works until `close`."""
         self._recover()
-        self._artifacts.sweep(self._store.known_ids())
+        if not self._store.counts()["in_progress"]:  # no other server works in this folder
+            self._artifacts.sweep(self._store.known_ids())
         self._thread.start()
 
     def wake(self) -> None:

@@ -1,5 +1,6 @@
 """A server with a synthetic engine and without WebRTC, driven through its HTTP."""
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -62,6 +63,21 @@ def application(engine: FakeEngine, media: FakeMedia | None = None, **settings: 
     return TestClient(app, base_url="http://127.0.0.1:8000")
 
 
+def started(
+    stack: ExitStack,
+    *,
+    engine: FakeEngine | None = None,
+    media: FakeMedia | None = None,
+    **settings: Any,
+) -> Server:
+    """A server that is ready, until the stack ends."""
+    engine, media = engine or FakeEngine(), media or FakeMedia()
+    client = application(engine, media, **settings)
+    server = Server(stack.enter_context(client), engine, media)
+    until(lambda: client.get("/ready").status_code == 200)
+    return server
+
+
 StartServer = Callable[..., Server]
 
 
@@ -69,18 +85,7 @@ StartServer = Callable[..., Server]
 def start_server(tmp_path: Path) -> Iterator[StartServer]:
     """Starts servers; keyword arguments are settings."""
     with ExitStack() as stack:
-
-        def start(
-            *, engine: FakeEngine | None = None, media: FakeMedia | None = None, **settings: Any
-        ) -> Server:
-            engine, media = engine or FakeEngine(), media or FakeMedia()
-            settings = {"data_dir": tmp_path} | settings
-            client = application(engine, media, **settings)
-            server = Server(stack.enter_context(client), engine, media)
-            until(lambda: client.get("/ready").status_code == 200)
-            return server
-
-        yield start
+        yield functools.partial(started, stack, data_dir=tmp_path)
 
 
 @pytest.fixture

@@ -108,6 +108,7 @@ def test_one_stream_too_many_is_told_its_place(start_server: StartServer) -> Non
     assert answer.status_code == 503 and answer.headers["retry-after"] == "2"
     assert (error["code"], error["queue_position"], error["retry_after"]) == ("capacity", 1, 2.0)
     assert "1 streams run, 1 fit" in error["message"]
+    assert answer.json()["queue_position"] == 1 and answer.json()["retry_after"] == 2.0
     assert len(server.http.get("/v1/sessions").json()["data"]) == 1
     assert server.media.broadcasts[1].closed
 

@@ -60,6 +60,8 @@ def test_the_shape_of_the_overview(server: Server) -> None:
     assert body["live"]["on_time_ratio_10s"] == 1.0 and body["live"]["frames_due"] > 0
     assert body["batch"]["rows_mean"] == 1.5 and body["batch"]["rows_max"] == 2
     assert body["batch"]["step_ms"]["p50"] == pytest.approx(5.0)
+    assert body["batch"]["decode_ms"]["p50"] == pytest.approx(3.0)
+    assert body["stages_ms"]["decode"]["p50"] == pytest.approx(5.0)
     assert set(body["stages_ms"]) == STAGES
     assert body["stages_ms"]["denoise"]["p99"] == pytest.approx(10.0)
     assert body["stages_ms"]["encode"]["p50"] == pytest.approx(4.0)
@@ -93,9 +95,11 @@ def test_history(server: Server) -> None:
     server.session()
     until(lambda: len(server.front.telemetry.history) >= 3)
     body = server.http.get("/v1/overview/history", params={"seconds": 1}).json()
-    assert body["interval_s"] == 0.5 and len(body["data"]) == 2
-    first, second = body["data"]
-    assert first["at"] < second["at"] and first["sessions"] == []
+    assert body["interval_s"] == 0.5 and len(body["points"]) == 2
+    first, second = body["points"]
+    assert first["at"] < second["at"] and first["sessions"] == 1
+    assert {"on_time_ratio", "busy_ratio", "step_ms_p50", "step_ms_p99"} <= set(first)
+    assert {"rows_mean", "viewers", "jobs_running", "fps_sent"} <= set(first)
     wrong = server.http.get("/v1/overview/history", params={"seconds": "nan"})
     assert wrong.status_code == 422 and error_of(wrong)["param"] == "seconds"
 
