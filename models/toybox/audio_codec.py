@@ -26,6 +26,7 @@ LATENT_DIM = 24
 FRAME_NUMBERS = FRAME_HOPS * bank.BANDS
 _BOUND = 5.0
 _CONTEXT = 2
+_QUIET = -2.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,15 +51,18 @@ class _Residual(nn.Module):
         self.outer = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.outer(F.silu(self.inner(self.norm(x))))
+        y: Tensor = self.outer(F.silu(self.inner(self.norm(x.float()))))
         return x + y
 
 
-def _with_past(x: Tensor, past: int) -> Tensor:
-    """Each frame after its `past` predecessors (zeros before the start): [b, f, d] -> [b, f, d *
-    (past + 1)], oldest first."""
-    padded = F.pad(x, (0, 0, past, 0))
-    return torch.cat([padded[:, i : i + x.shape[1]] for i in range(past + 1)], -1)
+def sharpen(levels: Tensor) -> Tensor:
+    """Levels [..., 112] with only the tones that are no weaker than their neighbours.
+
+    Analysis never gives two adjacent semitones, so the weaker one is blur, and would beat.
+    """
+    tones = levels[..., : bank.TONES]
+    highest = F.max_pool1d(tones.flatten(0, -2)[:, None], 3, 1, 1).view(tones.shape)
+    return torch.cat([tones * (tones >= highest), levels[..., bank.TONES :]], -1)
 
 
 class AudioCodec(nn.Module):
@@ -70,13 +74,12 @@ class AudioCodec(nn.Module):
     def __init__(self, *, width: int = 384) -> None:
         super().__init__()
         self.encoder = nn.Sequential(
-            nn.Linear(2 * FRAME_NUMBERS, width), _Residual(width), nn.Linear(width, LATENT_DIM)
+            nn.Linear(FRAME_NUMBERS, width), _Residual(width), nn.Linear(width, LATENT_DIM)
         )
+        last = nn.Linear(width, FRAME_NUMBERS)
+        nn.init.constant_(last.bias, _QUIET)
         self.decoder = nn.Sequential(
-            nn.Linear((_CONTEXT + 1) * LATENT_DIM, width),
-            _Residual(width),
-            _Residual(width),
-            nn.Linear(width, FRAME_NUMBERS),
+            nn.Linear((_CONTEXT + 1) * LATENT_DIM, width), _Residual(width), last
         )
         self.register_buffer("mean", torch.zeros(LATENT_DIM))
         self.register_buffer("std", torch.ones(LATENT_DIM))
@@ -90,22 +93,27 @@ class AudioCodec(nn.Module):
         return codec.eval().requires_grad_(False)
 
     def raw_latents(self, levels: Tensor) -> Tensor:
-        """Levels of frames [b, f, 560] to latents before normalisation [b, f, 24]."""
-        latents: Tensor = self.encoder(_with_past(levels, 1))
+        """Levels of frames [..., 560] to latents before normalisation [..., 24]."""
+        latents: Tensor = self.encoder(levels)
         return latents
 
     def normalise(self, raw: Tensor, mean: Tensor, std: Tensor) -> Tensor:
         """Latents of zero mean and unit variance, softly bounded; shape of `raw`."""
         return _BOUND * torch.tanh((raw - mean) / std / _BOUND)
 
-    def levels(self, latents: Tensor) -> Tensor:
-        """Latents [b, f, 24] from a stream's start to levels [b, f, 560] (training)."""
-        levels: Tensor = self.decoder(_with_past(latents, _CONTEXT))
-        return levels
+    def logits(self, latents: Tensor) -> Tensor:
+        """Latents [b, f, 24] from a stream's start to logits of levels [b, f, 560] (training)."""
+        padded = F.pad(latents, (0, 0, _CONTEXT, 0))
+        return self._window_logits(padded.unfold(1, _CONTEXT + 1, 1))
+
+    def _window_logits(self, windows: Tensor) -> Tensor:
+        """Latents of three frames each [..., 24, 3] to the last one's logits [..., 560]."""
+        logits: Tensor = self.decoder(windows.mT.flatten(-2))
+        return logits
 
     @torch.no_grad()
     def encode(self, wave: Tensor) -> Tensor:
-        """Sound float32 [b, samples at 24 kHz] to latents [b, frames, 24]; frames = samples // 1200.
+        """Sound float32 [b, samples at 24 kHz] to latents [b, samples // 1200, 24].
 
         The last two frames of a cut sound are less exact, as they miss their look-ahead of 90 ms.
         """
@@ -125,7 +133,7 @@ class AudioCodec(nn.Module):
 
     @torch.no_grad()
     def decode(self, latents: Tensor, states: Sequence[AudioState]) -> Tensor:
-        """Latents [b, 4 * n, 24] of n chunks to sound int16 [b, 9600 * n] at 48 kHz; moves `states`.
+        """Latents [b, 4 * n, 24] of n chunks to sound int16 [b, 9600 * n]; moves `states`.
 
         Works chunk by chunk and row by row in fixed shapes: the bits of a row depend neither on its
         batch mates nor on how its chunks are grouped into calls.
@@ -136,14 +144,16 @@ class AudioCodec(nn.Module):
                              f"[states, a multiple of {CHUNK_FRAMES}, {LATENT_DIM}]")  # fmt: skip
         rows = []
         for row, state in zip(latents, states, strict=True):
-            rows.append(torch.cat([self._decode_chunk(c, state) for c in row.split(CHUNK_FRAMES)]))
+            rows.append(
+                torch.cat([self._decode_chunk(c, state) for c in torch.split(row, CHUNK_FRAMES)])
+            )
         return torch.stack(rows)
 
     def _decode_chunk(self, latents: Tensor, state: AudioState) -> Tensor:
         """One chunk of one stream: [4, 24] -> int16 [9600]."""
         known = torch.cat([state.latents, latents])
-        windows = known.unfold(0, _CONTEXT + 1, 1).mT.flatten(1)
-        levels = self.decoder(windows).view(-1, bank.BANDS)
+        logits = self._window_logits(known.unfold(0, _CONTEXT + 1, 1))
+        levels = sharpen(logits.sigmoid().view(-1, bank.BANDS))
         wave = bank.synthesise(levels, state.levels, state.phases, int(state.hops))
         hops = levels.shape[0]
         state.latents, state.levels = known[-_CONTEXT:].clone(), levels[-1].clone()

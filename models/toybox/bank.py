@@ -1,9 +1,9 @@
 """The tone and noise bank: waveforms to band amplitudes and back.
 
-What it is: fixed signal maths without a learned weight. Analysis: 24 kHz sound to the amplitudes of
-96 semitone bands and 16 noise bands per 10 ms hop. Synthesis: amplitudes to 48 kHz sound by
-oscillators with carried integer phases and counter-indexed noise grains, a hop per row of one matrix
-product. What it is not: a compressor (see audio_codec).
+What it is: fixed signal maths without a learned weight. Analysis: 24 kHz sound to the amplitudes
+of 96 semitone bands and 16 noise bands per 10 ms hop. Synthesis: amplitudes to 48 kHz sound by
+oscillators with carried integer phases and counter-indexed noise grains, a hop per row of one
+matrix product. What it is not: a compressor (see audio_codec).
 
 Timing: the amplitudes of hop h hold at its end, (h + 1) * 10 ms; synthesis ramps to them during the
 hop. Analysis windows begin at the hop's start and reach at most 90 ms past its end (look-ahead).
@@ -12,6 +12,7 @@ hop. Analysis windows begin at the hop's start and reach at most 90 ms past its 
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -59,8 +60,8 @@ def window_length(band: int) -> int:
 
 @lru_cache(maxsize=1)
 def _kernels() -> tuple[int, Tensor, Tensor, Tensor]:
-    """(first band of short windows, long kernels [2400, 2 * n], short kernels [480, 2 * m], response
-    of each band to white noise of unit variance [96])."""
+    """(first band of short windows, long kernels [2400, 2 * n], short kernels [480, 2 * m],
+    response of each band to white noise of unit variance [96])."""
     split = next(b for b in range(TONES) if window_length(b) == _SHORT)
     kernels, response = np.zeros((_LONG, TONES), dtype=np.complex128), np.ones(TONES)
     for band in range(_HEARD):
@@ -71,7 +72,7 @@ def _kernels() -> tuple[int, Tensor, Tensor, Tensor]:
         response[band] = np.sum(np.abs(kernels[:, band]) ** 2)
     low, high = kernels[:, :split], kernels[:_SHORT, split:]
 
-    def flat(k: np.ndarray) -> Tensor:  # type: ignore[type-arg]
+    def flat(k: npt.NDArray[np.complex128]) -> Tensor:
         return torch.from_numpy(np.concatenate([k.real, k.imag], 1).astype(np.float32))
 
     return split, flat(low), flat(high), torch.from_numpy(response.astype(np.float32))
@@ -108,7 +109,8 @@ def _gate(frames: Tensor) -> Tensor:
     level = power.sqrt().repeat_interleave(12, -1).mT + 1e-6
     hops = _LONG // HOP
     seen = F.conv1d(F.pad(level, (0, hops - 1)), _gate_weights(), groups=TONES)
-    return (level / seen).square().clamp(max=10).mT
+    gate: Tensor = (level / seen).square().clamp(max=10)
+    return gate.mT
 
 
 def _noise_floor(density: Tensor) -> Tensor:
@@ -132,7 +134,7 @@ def _peaks(power: Tensor, floor: Tensor) -> Tensor:
     flat = power.flatten(0, -2).unsqueeze(1)
     near = F.max_pool1d(flat, 3, 1, 1).view(power.shape)
     wide = F.max_pool1d(flat, 15, 1, 7).view(power.shape)
-    keep = (power >= near) & (power > 8 * floor) & (power > 10**-2.6 * wide) & (power > 1e-8)
+    keep = (power >= near) & (power > 20 * floor) & (power > 10**-2.6 * wide) & (power > 1e-8)
     return power * keep
 
 
@@ -149,7 +151,8 @@ def analyse(wave: Tensor) -> Tensor:
     power = torch.cat(parts, -1) * _gate(frames)
     floor = _noise_floor(power / response)
     tones = _peaks(power, floor * response).sqrt()
-    noise = (floor * _band_share()).unflatten(-1, (NOISES, _GROUP)).sum(-1).sqrt()
+    shares = (floor * _band_share()).view(*floor.shape[:-1], NOISES, _GROUP)
+    noise = shares.sum(-1).sqrt()
     return to_log(torch.cat([tones, noise], -1))
 
 
@@ -170,12 +173,13 @@ def phase_steps() -> Tensor:
 def first_phases() -> Tensor:
     """Phases of a new stream, spread by the golden ratio: int64 [96]."""
     golden = round((5**0.5 - 1) / 2 * 2**_PHASE_BITS)
-    return torch.arange(TONES) * golden % 2**_PHASE_BITS
+    spread: Tensor = torch.arange(TONES) * golden
+    return spread.remainder(2**_PHASE_BITS)
 
 
 def advance_phases(phases: Tensor, hops: int) -> Tensor:
     """Phases after `hops` more hops: int64 [96]."""
-    return (phases + hops * phase_steps()) % 2**_PHASE_BITS
+    return (phases + hops * phase_steps()).remainder(2**_PHASE_BITS)
 
 
 @lru_cache(maxsize=1)
@@ -191,7 +195,7 @@ def synthesis_basis() -> Tensor:
     return torch.from_numpy(basis.astype(np.float32))
 
 
-def _grains(band: int) -> np.ndarray:  # type: ignore[type-arg]
+def _grains(band: int) -> npt.NDArray[np.float64]:
     """Grains of one noise band under a power-complementary window: [8, 960]."""
     rng = np.random.default_rng(1_000 + band)
     low, high = semitone_hz(band * _GROUP - 0.5), semitone_hz((band + 1) * _GROUP - 0.5)
@@ -217,7 +221,7 @@ def synthesise(levels: Tensor, last: Tensor, phases: Tensor, hop: int) -> Tensor
     n = levels.shape[0]
     amplitude = from_log(torch.cat([last[None], levels]))
     before, after = amplitude[:-1, :TONES], amplitude[1:, :TONES]
-    turns = (phases + torch.arange(n)[:, None] * phase_steps()) % 2**_PHASE_BITS
+    turns = (phases + torch.arange(n)[:, None] * phase_steps()).remainder(2**_PHASE_BITS)
     angle = turns.double() * (2 * np.pi / 2**_PHASE_BITS)
     sin, cos = angle.sin().float(), angle.cos().float()
     signs = _signs()[(hop - 1 + torch.arange(n + 1)) % _SIGN_PERIOD]

@@ -19,7 +19,9 @@ MIN_GAP = 0.05
 _BANDS = 24
 _FLOOR = 3e-3
 _NEIGHBOURS = 10
-_SENSITIVITY = 0.17
+_LAG = 3
+_PAST = 8
+_SENSITIVITY = 0.09
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,11 @@ class OnsetScore:
 
 
 def onset_strength(wave: Tensor, rate: int) -> Tensor:
-    """Rise of compressed band amplitudes per 5 ms hop: float32 [samples] -> [hops]."""
+    """Rise of compressed band amplitudes per 5 ms hop: float32 [samples] -> [hops].
+
+    Counted over the strongest recent one nearby in time and pitch (Boeck and Widmer's SuperFlux,
+    2013), so that noise, which wavers, does not count.
+    """
     hop, size = round(HOP_SECONDS * rate), round(WINDOW_SECONDS * rate)
     padded = F.pad(wave.float(), (size // 2, size // 2))
     window = torch.hann_window(size)
@@ -44,8 +50,9 @@ def onset_strength(wave: Tensor, rate: int) -> Tensor:
     inside = (hz >= edges[:-1, None]) & (hz < edges[1:, None])
     bands = (spectra.square() @ inside.float().T).sqrt()
     level = torch.log1p(bands / _FLOOR)
-    rise = (level[3:] - level[:-3]).clamp(min=0).mean(1)
-    return F.pad(rise, (3, 0))
+    before = F.max_pool2d(level[None], (_PAST, 3), 1, (0, 1))[0, :-_LAG]
+    rise = (level[_PAST + _LAG - 1 :] - before).clamp(min=0).mean(1)
+    return F.pad(rise, (_PAST + _LAG - 1, 0))
 
 
 def detect_onsets(wave: Tensor, rate: int) -> list[float]:

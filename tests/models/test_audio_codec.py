@@ -23,7 +23,9 @@ def codec() -> AudioCodec:
     """Random weights, scaled so that it makes loud sound."""
     torch.manual_seed(1)
     codec = AudioCodec(width=64).eval().requires_grad_(False)
-    codec.decoder[-1].bias.fill_(0.35)
+    last = codec.decoder[-1]
+    assert isinstance(last, torch.nn.Linear)
+    last.bias.fill_(0.35)
     return codec
 
 
@@ -36,7 +38,7 @@ def test_streamed_equals_one_shot(codec: AudioCodec, latents: Tensor) -> None:
     whole = codec.decode(latents, [codec.new_state() for _ in range(4)])
     states = [codec.new_state() for _ in range(4)]
     parts = []
-    for chunk in latents.split(4, 1):
+    for chunk in torch.split(latents, 4, 1):
         parts.append(codec.decode(chunk, states))
         states = [pickle.loads(pickle.dumps(s)) for s in states]
     assert whole.dtype == torch.int16 and whole.shape == (4, 6 * CHUNK_SAMPLES)

@@ -1,4 +1,4 @@
-"""Rendered sound: exact event times, pitches on the grid, quiet ambience, errors that name fields."""
+"""Rendered sound: exact event times, pitches on the grid, quiet ambience, named errors."""
 
 import math
 from dataclasses import dataclass, field
