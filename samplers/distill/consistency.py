@@ -1,9 +1,11 @@
 """The consistency stage: a few-step student from the guided teacher.
 
-What it is: consistency distillation on a fixed grid of times (one Euler step of the teacher, then
-the student's own prediction as the target), over clips whose history is partly the student's own
-output. What it is not: the sampler. Sources: arXiv 2303.01469 (distillation), 2310.14189 (the loss
-over whole vectors), 2512.15702 (own output as history), 2207.12598 (guidance).
+What it is: consistency distillation on the grid of four serving times (one midpoint step of the
+teacher, then the student's own prediction as the target), over clips whose history is partly the
+student's own output. What it is not: the sampler. On Gaussian data four midpoint steps lose 1 % of
+the spread where eight Euler steps lose a third, which would be blur. Sources: arXiv 2303.01469
+(distillation), 2310.14189 (the loss over whole vectors), 2512.15702 (own output as history),
+2207.12598 (guidance).
 """
 
 from dataclasses import dataclass
@@ -15,14 +17,14 @@ from onbeat.models.toybox.text import NULL, PAD
 from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.losses import (
     AUDIO_SHARE,
-    MOST_HISTORY_NOISE,
+    history_times,
     latents,
     noise_like,
     weights,
 )
 from onbeat.samplers.distill.networks import Both, Networks, Prompts, encode, mix, predict, shifted
 
-GRID = 8
+GRID = 4
 """Intervals of the teacher's path; holds the serving grids of 1, 2 and 4 steps."""
 HUBER = 0.03
 """Root-mean-square error below which the loss turns quadratic."""
@@ -42,6 +44,14 @@ class Recipe:
 def euler(x: Both, x0: Both, t: Both, s: Both) -> Both:
     """From time t to s <= t along the line to x0: x_s = x0 + (s / t) (x_t - x0)."""
     return {k: torch.lerp(x0[k], x[k], (s[k] / t[k])[..., None, None]) for k in x}
+
+
+def midpoint(x: Both, half: Both, x0: Both, times: tuple[Both, Both, Both]) -> Both:
+    """From time t to s with the velocity at `half`, where x0 was predicted; times are t, the time
+    of `half`, and s: x_s = x_t + (s - t) (x_half - x0) / t_half."""
+    t, m, s = times
+    scale = {k: ((s[k] - t[k]) / m[k])[..., None, None] for k in x}
+    return {k: x[k] + scale[k] * (half[k] - x0[k]) for k in x}
 
 
 def huber(error: Tensor) -> Tensor:
@@ -74,6 +84,17 @@ def guided(teacher: Networks, clips: Clips, noisy: Both, times: Both, guidance: 
     empty = _encoded(teacher, empty_text(clips.text), clips)
     plain = predict(teacher, empty, noisy, times, history=history)
     return own | {"video": torch.lerp(plain["video"], own["video"], guidance)}
+
+
+def teacher_step(
+    teacher: Networks, clips: Clips, x: Both, t: Both, s: Both, guidance: float
+) -> Both:
+    """The teacher's path from t to s; only the deciding evaluation is guided."""
+    history = t["video"].shape[2] > 1
+    first = predict(teacher, _encoded(teacher, clips.text, clips), x, t, history=history)
+    m = {k: (t[k] + s[k]) / 2 for k in t}
+    half = euler(x, first, t, m)
+    return midpoint(x, half, guided(teacher, clips, half, m, guidance), (t, m, s))
 
 
 def _encoded(nets: Networks, text: Tensor, clips: Clips) -> Prompts:
@@ -124,28 +145,22 @@ def consistency_loss(
     copies: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """The student at time t against itself at the teacher's next time s; at s = 0 against the
-    teacher. The teacher and the target see true history, the student perhaps its own output."""
+    """The student at time t against itself at the teacher's next time s, which at s = 0 is x_s. The
+    teacher and the target see true history, the student perhaps its own output."""
     b, n = clips.video.shape[:2]
     history = n > 1
     first = int(history)
     k = torch.randint(1, GRID + 1, (b, copies, n), generator=generator)
     past = None
     if history:
-        past = MOST_HISTORY_NOISE * torch.rand(b, 1, n, generator=generator).square()
+        past = history_times(b, n, generator)
     t, s = _times(nets, past, k / GRID), _times(nets, past, (k - 1) / GRID)
     clean = latents(clips, copies + first)
     noise = noise_like(clean, generator)
     x_t = {name: mix(clean[name], noise[name], t[name]) for name in clean}
-    true_past = {name: x[:, :1] for name, x in x_t.items()} if history else None
     with torch.no_grad():
-        x0 = guided(teacher, clips, x_t, t, recipe.guidance)
-        x_s = _with_history(true_past, euler(x_t, x0, t, s))
-        own = predict(nets, _encoded(nets, clips.text, clips), x_s, s, history=history)
-        last = (k == 1)[..., None, None]
-        want = {m: own[m].clone() for m in own}
-        for m in want:
-            want[m][:, first:] = torch.where(last, x0[m][:, first:], own[m][:, first:])
+        x_s = teacher_step(teacher, clips, x_t, t, s, recipe.guidance)
+        want = predict(nets, _encoded(nets, clips.text, clips), x_s, s, history=history)
     x_in = x_t
     if history and float(torch.rand((), generator=generator)) < recipe.own_history:
         mine = own_output(nets, clips, generator)

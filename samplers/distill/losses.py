@@ -19,7 +19,7 @@ LEAST_TIME = 0.3
 """The velocity weight 1 / t^2 stops growing below this time."""
 PURE_NOISE = 0.12
 """Share of draws at t = 1, where every chunk starts."""
-MOST_HISTORY_NOISE = 0.25
+LEAST_HISTORY_NOISE, MOST_HISTORY_NOISE = 0.005, 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,19 @@ def grid_positions(b: int, copies: int, n: int, generator: torch.Generator) -> T
     return u.masked_fill(pure, 1.0)
 
 
+def history_times(b: int, n: int, generator: torch.Generator) -> Tensor:
+    """[b, 1, n] noise levels of a history: mostly low, never 0."""
+    low = torch.rand(b, 1, n, generator=generator).square()
+    return (MOST_HISTORY_NOISE * low).clamp(min=LEAST_HISTORY_NOISE)
+
+
 def draw(nets: Networks, clips: Clips, copies: int, generator: torch.Generator) -> Draw:
     """Random times and noise: a history (if there is more than one chunk) and `copies`."""
     b, n = clips.video.shape[:2]
     history = n > 1
     u = grid_positions(b, copies, n, generator)
     if history:
-        past = MOST_HISTORY_NOISE * torch.rand(b, 1, n, generator=generator).square()
-        u = torch.cat([past, u], dim=1)
+        u = torch.cat([history_times(b, n, generator), u], dim=1)
     times = {m.name: shifted(u, m.shift) for m in nets.config.spec().modalities}
     if history:
         times = {k: torch.cat([u[:, :1], t[:, 1:]], dim=1) for k, t in times.items()}

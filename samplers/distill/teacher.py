@@ -121,20 +121,20 @@ def train_sequences(
     after: Path | None,
     warm: int = 200,
 ) -> Run:
-    """Sequences of 13 chunks, with one piece of single chunks in each step; starts from the
+    """Sequences of 13 chunks, with two pieces of single chunks in each step; starts from the
     checkpoint `after` of the pictures."""
     run = start(out, seed, resume, after)
     pictures, pool = picture_pool(codecs, seed + 1, 640), sequence_pool(codecs, seed, warm)
 
     def refresh() -> None:
-        pool.add(3)
+        pool.add(4)
         pictures.add(4)
 
     stage = Stage(
         name="sequences",
         pieces=both(
-            sequence_pieces(pool, teacher_loss, seed, 5),
-            picture_pieces(pictures, teacher_loss, seed, 1),
+            sequence_pieces(pool, teacher_loss, seed, 4),
+            picture_pieces(pictures, teacher_loss, seed, 2),
         ),
         refresh=refresh,
         on_checkpoint=lambda r, o: write_samples(

@@ -1,0 +1,123 @@
+"""Training sees what serving sees: a clip at once equals its chunks one by one over pages."""
+
+import torch
+from torch import Tensor
+
+from onbeat.kernels.paged_attention import KVPages, paged_attention
+from onbeat.models.toybox.config import ToyboxConfig
+from onbeat.models.toybox.rope import window_rope
+from onbeat.models.toybox.text import tokenise
+from onbeat.samplers.distill.clip import Layout, clip_attention, prompt_of_chunk
+from onbeat.samplers.distill.generate import page_table
+from onbeat.samplers.distill.networks import Networks, encode, predict
+
+CONFIG = ToyboxConfig(layers=2)
+CHUNKS, CHANGE = 13, 7
+
+
+def networks() -> Networks:
+    torch.manual_seed(0)
+    nets = Networks(CONFIG)
+    for p in nets.parameters():
+        if p.ndim == 2:
+            torch.nn.init.normal_(p, std=p.shape[1] ** -0.5)
+    return nets.eval().requires_grad_(False)
+
+
+def prompts() -> Tensor:
+    texts = ("a red ball over the sea", "two blue stars in the snow")
+    rows = [tokenise(t, CONFIG.text_slots, CONFIG.trigram_buckets) for t in texts]
+    return torch.stack(rows)[None]
+
+
+def noisy() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    g = torch.Generator().manual_seed(1)
+    x = {
+        "audio": torch.randn(1, 2, CHUNKS, 4, 24, generator=g),
+        "video": torch.randn(1, 2, CHUNKS, 16, 256, generator=g),
+    }
+    return x, {name: torch.rand(1, 2, CHUNKS, generator=g) for name in x}
+
+
+def served(nets: Networks, x: dict[str, Tensor], t: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same chunks over a cache: history is committed, copies are only denoised."""
+    spec, rope = CONFIG.spec(), window_rope(CONFIG)
+    shape = (spec.layers, spec.page_slots, spec.page_tokens, spec.heads, spec.head_dim)
+    k, v = torch.zeros(shape), torch.zeros(shape)
+    encoded = encode(nets, prompts(), torch.tensor([CHANGE]))
+    prefix = nets.denoiser.prefix(encoded.slots)
+    out: dict[str, list[Tensor]] = {name: [] for name in x}
+    for chunk in range(CHUNKS):
+        prompt = int(chunk >= CHANGE)
+        for layer, (pk, pv) in enumerate(prefix):
+            k[layer, 0], v[layer, 0] = pk[prompt], pv[prompt]
+        table = page_table(spec, 1, chunk)
+        kv = KVPages(k=k, v=v, page_table=table, write_pages=table[:, 0])
+        for stream in (1, 0):
+
+            def attend(
+                layer: int, q: Tensor, key: Tensor, value: Tensor, keep: bool = stream == 0
+            ) -> Tensor:
+                result = paged_attention(q, key, value, kv, layer, rope)
+                if keep:
+                    page = 1 + chunk % spec.window_chunks
+                    k[layer, page], v[layer, page] = key[0], value[0]
+                return result
+
+            mine = {name: y[:, stream, chunk] for name, y in x.items()}
+            times = {name: y[:, stream, chunk] for name, y in t.items()}
+            result = nets.denoiser(mine, times, encoded.pooled[:, prompt], attend)
+            for name, y in result.items():
+                if stream == 1:
+                    out[name].append(y)
+    return {name: torch.stack(rows, dim=1) for name, rows in out.items()}
+
+
+def test_a_clip_at_once_is_its_chunks_over_pages() -> None:
+    nets = networks()
+    x, t = noisy()
+    encoded = encode(nets, prompts(), torch.tensor([CHANGE]))
+    at_once, one_by_one = predict(nets, encoded, x, t, history=True), served(nets, x, t)
+    for name, want in one_by_one.items():
+        got = at_once[name][:, 1]
+        error = (got - want).square().mean((0, 2, 3)).sqrt() / want.std()
+        assert float(error.max()) < 0.03, (name, error)
+
+
+def test_the_test_above_would_see_a_wrong_prompt() -> None:
+    nets = networks()
+    x, t = noisy()
+    early, late = (
+        predict(nets, encode(nets, prompts(), torch.tensor([c])), x, t, history=True)["video"]
+        for c in (CHANGE, CHANGE + 1)
+    )
+    error = (early - late)[:, 1].square().mean((0, 2, 3)).sqrt() / early.std()
+    assert float(error[CHANGE]) > 0.05
+    assert float(error[:CHANGE].max()) < 1e-6
+
+
+def test_a_chunk_sees_its_past_only() -> None:
+    nets = networks()
+    x, t = noisy()
+    encoded = encode(nets, prompts(), torch.tensor([CHANGE]))
+    before = predict(nets, encoded, x, t, history=True)["video"]
+    x["video"][:, 0, 6] += 1.0
+    after = predict(nets, encoded, x, t, history=True)["video"]
+    changed = (before - after).abs().amax((3, 4))[0]
+    assert (changed[1, :7] == 0).all() and (changed[1, 7:] > 0).all()
+    assert (changed[0, :6] == 0).all() and (changed[0, 6:] > 0).all()
+
+
+def test_copies_do_not_see_each_other() -> None:
+    layout = Layout(config=CONFIG, streams=3, chunks=1, history=False)
+    q, k, v = torch.randn(3, 3, CONFIG.chunk_tokens, CONFIG.heads, CONFIG.head_dim)
+    empty = torch.zeros(1, 2 * CONFIG.prefix_tokens, CONFIG.heads, CONFIG.head_dim)
+    attend = clip_attention(layout, [(empty, empty)], torch.tensor([1]))
+    before = attend(0, q, k, v)
+    v[2] += 1.0
+    after = attend(0, q, k, v)
+    assert torch.equal(before[:2], after[:2]) and not torch.equal(before[2], after[2])
+
+
+def test_prompt_of_chunk() -> None:
+    assert prompt_of_chunk(torch.tensor([1, 3]), 3).tolist() == [[0, 1, 1], [0, 0, 0]]
