@@ -88,6 +88,13 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         yield functools.partial(started, stack, data_dir=tmp_path)
 
 
+@pytest.fixture(scope="module")
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One for all tests of a file that leave nothing behind."""
+    with ExitStack() as stack:
+        yield started(stack, data_dir=tmp_path_factory.mktemp("data"))
+
+
 @pytest.fixture
 def server(start_server: StartServer) -> Server:
     return start_server()

@@ -1,24 +1,16 @@
 """Everything wrong that can be sent: a clear 4xx that names field, value and what is allowed."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.server.api.conftest import Server, started, until
+from tests.server.api.conftest import Server, until
 from tests.server.api.fake_media import OFFER
 from tests.server.api.test_sessions import error_of
 
 SDP = {"content-type": "application/sdp"}
 LONG = "a" * 10_000
-
-
-@pytest.fixture(scope="module")
-def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """All bad input of this file goes to one server."""
-    with ExitStack() as stack:
-        yield started(stack, data_dir=tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture

@@ -6,6 +6,11 @@ from tests.server.api.conftest import Server, StartServer
 from tests.server.api.test_sessions import error_of
 
 
+@pytest.fixture
+def server(one_server: Server) -> Server:
+    return one_server
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "localhost:1", "[::1]:8000"])
 def test_loopback_names_are_served(server: Server, host: str) -> None:
     assert server.http.get("/health", headers={"host": host}).status_code == 200
