@@ -311,7 +311,7 @@ class Engine:
         """The chunk's latents are final: hand it to the decode lane, keep it for its commit."""
         state = stream.state
         assert state is not None and state.done, f"{stream.id}: chunk {stream.chunk}"
-        (stream.ladder.pressed if early else stream.ladder.eased)()
+        (stream.ladder.ended_early if early else stream.ladder.ended)()
         now = self._clock.now()
         total = stream.opened.total_chunks
         finished = Finished(
@@ -353,7 +353,7 @@ class Engine:
             ChunkDropped(stream_id=stream.id, chunk=stream.chunk, cause=cause, playout_at=due)
         )
         stream.counters.dropped += 1
-        stream.ladder.pressed()
+        stream.ladder.dropped()
         self._next_chunk(stream)
 
     def _next_chunk(self, stream: Stream) -> None:

@@ -132,19 +132,25 @@ class Stream:
 
 @dataclass(slots=True, kw_only=True)
 class Ladder:
-    """Steps taken off a stream's chunks: one more after pressure, one back after calm."""
+    """Steps taken off a stream's chunks: one more if two chunks in short order ended early or one
+    was dropped, one back after calm."""
 
     recover_chunks: int
     deepest: int
     level: int = 0
-    _calm: int = 0
+    _calm: int = 1 << 30
+    """Chunks since the last one that ended early."""
 
-    def pressed(self) -> None:
-        """A chunk ended early or was dropped."""
+    def dropped(self) -> None:
+        self._calm = 0
         self.level = min(self.level + 1, self.deepest)
+
+    def ended_early(self) -> None:
+        if self._calm < self.recover_chunks:
+            self.level = min(self.level + 1, self.deepest)
         self._calm = 0
 
-    def eased(self) -> None:
+    def ended(self) -> None:
         """A chunk had all its planned steps."""
         self._calm += 1
         if self._calm >= self.recover_chunks and self.level > 0:
