@@ -7,6 +7,7 @@ hands packets to viewers. It knows no SDP and no engine; chunks say when they ar
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from onbeat.webrtc.encoders import EncoderPool, Packet
 from onbeat.webrtc.media import MediaChunk
@@ -137,6 +138,11 @@ class Broadcast:
         if viewer.video_codec in self._video:
             self._video[viewer.video_codec].estimate(viewer.id, bits_per_second)
 
+    def media_time(self) -> float | None:
+        """Seconds of media time now, the zero of all time stamps; None before the first chunk."""
+        origin = self._timeline.origin
+        return None if origin is None else self._clock() - origin
+
     @property
     def _watched(self) -> bool:
         return any(viewer.connected for viewer in self._viewers)
@@ -182,14 +188,16 @@ class Broadcast:
         """Send what is due now. The timer calls it; a test with its own clock may too."""
         now = self._clock()
         taken = self._timeline.take(now)
+        if taken.frame is not None and taken.frame.pts <= self._last_pts:
+            taken = replace(taken, frame=None, late=taken.late + 1)  # a repeat took its instant
         self._tally.taken(taken)
-        if taken.frame is not None and taken.frame.pts > self._last_pts:
+        if taken.frame is not None:
             self._show(taken.frame, now)
         elif now - self._shown_at >= REPEAT_AFTER and self._last is not None:
             self._repeat(self._last, now)
         sounds, dropped = self._timeline.take_sound(now)
-        self._tally.sound(sum(sound.silent for sound in sounds), dropped)
         if self._sound is not None:
+            self._tally.sound(sum(sound.silent for sound in sounds), dropped)
             for sound in sounds:
                 self._sound.offer(sound)
 

@@ -26,10 +26,12 @@ from aiortc.rtp import RtcpReceiverInfo
 
 from onbeat.webrtc.broadcast import Broadcast
 from onbeat.webrtc.control import LABEL, ControlChannel, Message
+from onbeat.webrtc.encoders import OPUS_CLOCK, VIDEO_CLOCK
 from onbeat.webrtc.ice import bind_to, drop_sockets, guard_datagrams, host_addresses
 from onbeat.webrtc.offer import PARSER_ERRORS, CheckedOffer, check_offer
-from onbeat.webrtc.rtcp import Feedback, hear_sender, hear_transport
+from onbeat.webrtc.rtcp import Feedback, SenderReports, hear_sender, hear_transport
 from onbeat.webrtc.settings import OfferError, PeerSettings
+from onbeat.webrtc.viewer import PacketTrack
 
 WATCH_PERIOD = 0.25
 QUIET_DEADLINE = 16.0
@@ -90,6 +92,7 @@ class Peer:
         self._heard_at = self._created_at
         self._reports: dict[str, RtcpReceiverInfo] = {}
         self._estimate: int | None = None
+        self._round_trip: float | None = None
         self._pictures_lost = 0
         self._watch_task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -129,6 +132,7 @@ class Peer:
             "queue_overflows": viewer.overflows,
             "pictures_lost": self._pictures_lost,
             "estimate_bps": self._estimate,
+            "round_trip_ms": None if self._round_trip is None else 1e3 * self._round_trip,
             "fraction_lost": None if video is None else video.fraction_lost / 256,
             "packets_lost": None if video is None else video.packets_lost,
             "jitter_ms": None if video is None else video.jitter / 90,
@@ -142,7 +146,7 @@ class Peer:
     async def _negotiate(self, checked: CheckedOffer) -> None:
         for track in (self._viewer.audio, self._viewer.video):
             if track is not None:
-                self._hear(self._pc.addTrack(track), track.kind)
+                self._hear(self._pc.addTrack(track), track)
         ours = self._pc.getTransceivers()
         for transceiver in ours:
             transceiver.direction = "sendonly"
@@ -173,16 +177,23 @@ class Peer:
         for transport in self._transports():
             yield transport.transport._connection
 
-    def _hear(self, sender: RTCRtpSender, kind: str) -> None:
-        def report(info: RtcpReceiverInfo) -> None:
-            self._reports[kind] = info
+    def _hear(self, sender: RTCRtpSender, track: PacketTrack) -> None:
+        rate = VIDEO_CLOCK if track.kind == "video" else OPUS_CLOCK
 
-        hear_sender(
-            sender,
-            Feedback(
-                picture_lost=self._on_picture_lost, estimate=self._on_estimate, report=report
-            ),
+        def ticks_ahead() -> int | None:
+            at, last = self._broadcast.media_time(), track.last_pts
+            return None if at is None or last is None else round(at * rate) - last
+
+        def report(info: RtcpReceiverInfo) -> None:
+            self._reports[track.kind] = info
+            reports.hear(info)
+            self._round_trip = reports.round_trip
+
+        reports = SenderReports(sender, ticks_ahead)
+        feedback = Feedback(
+            picture_lost=self._on_picture_lost, estimate=self._on_estimate, report=report
         )
+        hear_sender(sender, feedback)
 
     # ---- what happens to it ------------------------------------------------------------------
 

@@ -1,13 +1,15 @@
-"""Hearing what receivers say: lost pictures, rate estimates, reports, signs of life.
+"""What receivers say (lost pictures, estimates, reports, signs of life) and what they are told.
 
 aiortc ignores keyframe requests and estimates for tracks of ready packets, because it has no
 encoder there. These hooks wrap one sender or transport of one peer; nothing global is patched.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiortc import RTCRtpSender
+from aiortc.clock import current_ntp_time
 from aiortc.rtcdtlstransport import RTCDtlsTransport
 from aiortc.rtp import (
     RTCP_PSFB_APP,
@@ -82,6 +84,43 @@ def hear_transport(
         await handle(data)
 
     transport._handle_rtcp_data = heard  # type: ignore[method-assign]
+
+
+class SenderReports:
+    """The sender reports of one sender, stamped with media time; and the round trip they show.
+
+    aiortc pairs the time stamp of the last packet with the instant at which it was sent, so that a
+    hiccup of the loop becomes an error of lip-sync. Here both belong to the instant of the report
+    (RFC 3550, 6.4.1). `ticks_ahead` gives how far media time is past the last packet, in RTP ticks.
+    """
+
+    def __init__(self, sender: RTCRtpSender, ticks_ahead: Callable[[], int | None]) -> None:
+        self.round_trip: float | None = None
+        self._ticks_ahead = ticks_ahead
+        self._sent_at: dict[int, float] = {}
+        send = sender._send_rtcp
+
+        async def stamped(packets: list[AnyRtcpPacket]) -> None:
+            for packet in packets:
+                if isinstance(packet, RtcpSrPacket) and packet.sender_info.packet_count:
+                    self._stamp(packet)
+            await send(packets)
+
+        sender._send_rtcp = stamped  # type: ignore[method-assign]
+
+    def _stamp(self, packet: RtcpSrPacket) -> None:
+        ahead, info = self._ticks_ahead(), packet.sender_info
+        if ahead is None:
+            return
+        info.ntp_timestamp = current_ntp_time()
+        info.rtp_timestamp = (info.rtp_timestamp + ahead) % 2**32
+        self._sent_at = {info.ntp_timestamp >> 16 & 0xFFFFFFFF: time.monotonic()}
+
+    def hear(self, report: RtcpReceiverInfo) -> None:
+        """A receiver's report: it names the last sender report and how long ago that came."""
+        sent_at = self._sent_at.get(report.lsr)
+        if sent_at is not None:
+            self.round_trip = max(0.0, time.monotonic() - sent_at - report.dlsr / 65536)
 
 
 def has_fir(data: bytes) -> bool:

@@ -33,6 +33,7 @@ class PacketTrack(MediaStreamTrack):
         super().__init__()
         self.kind = kind
         self.sent = 0
+        self.last_pts: int | None = None
         self.send_seconds: deque[float] = deque(maxlen=64)
         self._size, self._on_start = size, on_start
         self._packets: deque[Packet] = deque()
@@ -52,7 +53,9 @@ class PacketTrack(MediaStreamTrack):
             raise MediaStreamError
         self.sent += 1
         self._handed_at = asyncio.get_running_loop().time()
-        return self._packets.popleft()
+        packet = self._packets.popleft()
+        self.last_pts = packet.pts
+        return packet
 
     def _note_send_time(self) -> None:
         if self._handed_at is not None:

@@ -25,6 +25,7 @@ def test_the_private_names_that_are_relied_upon_exist() -> None:
     transport = inspect.getsource(aiortc.rtcdtlstransport.RTCDtlsTransport)
     assert "self._handle_rtcp_data(data)" in transport
     assert "recipient._handle_rtcp_packet(packet)" in transport
+    assert "await self._send_rtcp(packets)" in inspect.getsource(RTCRtpSender)
     handle = inspect.signature(RTCRtpSender._handle_rtcp_packet)
     assert list(handle.parameters) == ["self", "packet"]
 

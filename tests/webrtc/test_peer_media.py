@@ -166,7 +166,8 @@ async def test_sound_and_picture_start_together_and_stay_together(
     for kind, lags in skew.items():
         assert len(lags) > 20, kind
     # What a browser uses to align both: sender reports map time stamps to one wall clock.
-    assert abs(median(skew["audio"]) - median(skew["video"])) < 0.04
+    assert abs(prompt(skew["audio"]) - prompt(skew["video"])) < 0.04  # 0.003 if quiet
+    assert viewer.peer.stats()["round_trip_ms"] < 500
     steps = [b.timestamp - a.timestamp & 0xFFFFFFFF for a, b in zip(audio, audio[1:], strict=False)]
     assert not any(step % 960 for step in steps)
     assert steps.count(960) > 0.9 * len(steps), "silence stands in for missing sound"
@@ -185,8 +186,9 @@ def instants(receiver: Any, kind: str) -> list[float]:
     return lags
 
 
-def median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
+def prompt(lags: list[float]) -> float:
+    """The lag of those packets that a busy machine did not hold up."""
+    return sorted(lags)[len(lags) // 10]
 
 
 async def test_audio_only_and_video_only_viewers(
