@@ -4,6 +4,7 @@ The browser is not kept longer: Playwright holds an event loop that other tests 
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -48,6 +49,14 @@ def browser() -> Iterator["Browser"]:
         chromium.close()
 
 
+def wait_empty(server: ServerProcess) -> None:
+    """Until no session is open: pages say goodbye when they are left."""
+    deadline = time.monotonic() + 5
+    while server.get("/v1/overview")["live"]["sessions"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert server.get("/v1/overview")["live"]["sessions"] == 0, "a page left its session behind"
+
+
 @pytest.fixture
 def open_page(server: ServerProcess, browser: "Browser") -> Iterator[OpenPage]:
     """Opens pages of the server, each in a context of its own; they must not complain."""
@@ -63,6 +72,8 @@ def open_page(server: ServerProcess, browser: "Browser") -> Iterator[OpenPage]:
     yield open_one
     for watched in opened:
         watched.page.goto("about:blank")  # fires pagehide, as leaving does
+    wait_empty(server)
+    for watched in opened:
         watched.page.context.close()
     complaints = [complaint for watched in opened for complaint in watched.complaints]
     assert not complaints, complaints

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +12,7 @@ import torch
 
 from onbeat.models.toybox.detector import detect
 from tests.e2e.chromium import Watched
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, wait_empty
 from tests.e2e.server_process import ServerProcess
 
 pytestmark = pytest.mark.browser
@@ -128,11 +127,9 @@ def test_controls_reach_the_server(open_page: OpenPage, server: ServerProcess) -
 def test_leaving_ends_the_session(open_page: OpenPage, server: ServerProcess) -> None:
     watched = open_page(scene(RED))
     watched.wait_state("Live")
+    assert server.get("/v1/overview")["live"]["sessions"] == 1
     watched.page.goto("about:blank")
-    deadline = time.monotonic() + 5
-    while server.get("/v1/overview")["live"]["sessions"] and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert server.get("/v1/overview")["live"]["sessions"] == 0
+    wait_empty(server)
 
 
 def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) -> None:

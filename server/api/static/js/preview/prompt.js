@@ -33,7 +33,7 @@ export class PromptPanel {
     }
     for (const [title, words] of WORDS) {
       const chips = words.map((word) => this.#chip(word, () => this.#add(word)));
-      byId("words").append(make("h3", {}, title), make("div", { className: "chips" }, ...chips));
+      byId("words").append(make("p", { className: "kind" }, title), make("div", { className: "chips" }, ...chips));
     }
   }
 

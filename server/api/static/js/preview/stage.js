@@ -19,9 +19,12 @@ const PHASES = {
   ended: { pill: "Ended", title: "This stream has ended", text: "Whoever made it has closed it.", tone: "bad", action: "Start my own" },
 };
 
+/** As a sentence: a capital first, a full stop last. @param {string} text */
+const finish = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
 /** @param {import("./live.js").Phase} phase */
 function sentence(phase) {
-  const parts = [phase.reason ?? PHASES[phase.name].text ?? ""];
+  const parts = [phase.reason ? finish(phase.reason) : (PHASES[phase.name].text ?? "")];
   if (phase.name === "failed" && phase.reason) parts.push("See the server's log.");
   if (phase.position) parts.push(`You are number ${phase.position} in line.`);
   const left = phase.until ? Math.ceil((phase.until - Date.now()) / 1000) : 0;

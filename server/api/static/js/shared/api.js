@@ -9,8 +9,8 @@ export class ApiError extends Error {
     this.status = status;
     this.code = error.code ?? null;
     this.param = error.param ?? null;
-    this.queuePosition = body?.queue_position ?? null;
-    this.retryAfter = Number(body?.retry_after ?? retryAfter) || 0;
+    this.queuePosition = error.queue_position ?? body?.queue_position ?? null;
+    this.retryAfter = Number(error.retry_after ?? body?.retry_after ?? retryAfter) || 0;
   }
 }
 

@@ -1,0 +1,86 @@
+"""Kill -9: the picture comes back without a reload, jobs complete, nothing leaks."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.conftest import OpenPage
+from tests.e2e.server_process import ServerProcess
+
+pytestmark = pytest.mark.slow
+
+BACK_SECONDS = 5.0
+JOB_SECONDS = 60.0
+
+
+def until(condition: Callable[[], Any], seconds: float, what: str) -> float:
+    """Seconds until `condition` holds; fails naming `what` after `seconds`."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def all_completed(server: ServerProcess, ids: list[str]) -> bool:
+    states = [server.get(f"/v1/videos/{video}")["status"] for video in ids]
+    assert "failed" not in states, states
+    return set(states) == {"completed"}
+
+
+@pytest.mark.browser
+def test_a_killed_engine_comes_back_under_a_live_page_and_a_job(
+    server: ServerProcess, open_page: OpenPage
+) -> None:
+    watched = open_page("/#prompt=a+red+ball+over+the+sea")
+    watched.wait_state("Live", 30)
+    video = server.post("/v1/videos", {"prompt": "a blue ring at sunset", "seconds": "4"})["id"]
+
+    def decoded() -> int:
+        return int(watched.inbound()["video"].get("framesDecoded", 0))
+
+    before = decoded()
+    until(lambda: decoded() > before + 20, 20, "a running picture")
+    server.get(f"/v1/videos/{video}")
+    pid = server.get("/v1/overview")["engine"]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    watched.page.wait_for_timeout(300)  # what was buffered is shown
+    frozen = decoded()
+    back = until(lambda: decoded() > frozen + 10, 15, "the picture after the kill")
+    assert back + 0.3 <= BACK_SECONDS, f"the picture was back after {back + 0.3:.1f} s"
+    until(lambda: all_completed(server, [video]), JOB_SECONDS, "the job")
+    engine = server.get("/v1/overview")["engine"]
+    assert engine["restarts"] == 1 and engine["pid"] != pid
+    watched.page.goto("about:blank")
+
+    def empty() -> bool:
+        engine = server.get("/v1/overview")["engine"]
+        return (engine["pages_used"], engine["slots_used"]) == (0, 0)
+
+    until(empty, 10, "all pages and slots back")
+
+
+def test_queued_jobs_survive_a_killed_server(tmp_path: Path) -> None:
+    with closing(ServerProcess(tmp_path)) as first:
+        first.wait_ready()
+        videos = [
+            first.post("/v1/videos", {"prompt": f"a red ball {i}", "seconds": "2", "seed": str(i)})[
+                "id"
+            ]
+            for i in range(4)
+        ]
+        family = psutil.Process(first.process.pid).children(recursive=True)
+        first.process.kill()
+    until(lambda: not any(p.is_running() for p in family), 10, "the engine of a killed server ends")
+    with closing(ServerProcess(tmp_path)) as second:
+        second.wait_ready()
+        until(lambda: all_completed(second, videos), JOB_SECONDS, "the jobs of the killed server")
+        listed = {video["id"] for video in second.get("/v1/videos")["data"]}
+        assert set(videos) <= listed
