@@ -25,8 +25,9 @@ START_SECONDS = 0.25
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
 """The batch sizes compared when not every chunk can be on time."""
-RESERVE = 0.4
-"""Of a chunk's length: what is kept free before extra steps or jobs run, for slow forwards."""
+STEP_RESERVE, JOB_RESERVE = 0.4, 0.2
+"""Share of a chunk's time from release to deadline that stays free, for slow forwards, before
+further steps or jobs run."""
 
 TURNS = 7
 
@@ -79,7 +80,8 @@ class EdfS:
             return set()
         alone = cost.predict(1)
         row = cost.row_seconds(min(self._max_rows, len(live)))
-        left = slack(now, demand(now, live, whole=False), row) - (alone - row) - reserve(live)
+        left = slack(now, demand(now, live, whole=False), row) - (alone - row)
+        left -= STEP_RESERVE * window(live)
         early = set()
         for c in optional:
             if (c.droppable and now + alone > c.deadline) or left < row:
@@ -121,7 +123,8 @@ class EdfS:
     ) -> list[Candidate]:
         """Adds job rows that take no planned live row beyond its deadline."""
         row = cost.row_seconds(min(self._max_rows, max(1, len(live))))
-        left = slack(now, demand(now, live, whole=True), row) - reserve(live)
+        left = slack(now, demand(now, live, whole=True), row)
+        left -= JOB_RESERVE * window(live)
         for c in sorted(jobs, key=lambda c: (c.arrival, c.order)):
             size = len(rows) + 1
             extra = cost.predict(size) - (len(rows) and cost.median(len(rows)))
@@ -154,7 +157,7 @@ def _chunks(now: float, c: Candidate, whole: bool) -> list[Demand]:
     does not cost others their quality."""
     first, later = (c.rows_left, c.chunk_rows) if whole else (c.rows_needed, 2)
     due = c.deadline if c.droppable else max(c.deadline, now + START_SECONDS)
-    after = ((due + i * c.period, c.release + i * c.period, later) for i in _NEXT)
+    after = ((due + i * c.period, c.arrival + i * c.period, later) for i in _NEXT)
     return [(due, c.release, first), *after]
 
 
@@ -170,8 +173,9 @@ def slack(now: float, work: Sequence[Demand], row: float) -> float:
     return left
 
 
-def reserve(live: Sequence[Candidate]) -> float:
-    return RESERVE * min((c.period for c in live), default=0.0)
+def window(live: Sequence[Candidate]) -> float:
+    """The shortest time that a chunk has from its release to its deadline."""
+    return min((c.deadline - c.arrival for c in live if c.droppable), default=0.0)
 
 
 def on_time(now: float, work: Sequence[Demand], size: int, cost: StepCost) -> int:
