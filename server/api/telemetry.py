@@ -16,7 +16,7 @@ from onbeat.server.engine.messages import ChunkReady, EngineStats
 from onbeat.webrtc.stats import Percentiles
 
 TICK_SECONDS = 0.5
-HISTORY_SECONDS = 600
+HISTORY_SECONDS = 3600
 SHOWN_SESSIONS = 64
 
 Overview = dict[str, Any]

@@ -31,18 +31,25 @@ export class Charts {
 
   /** @param {any[]} points of the history */
   load(points) {
-    const known = points.length ? points[points.length - 1].at : 0;
-    this.points = [...points, ...this.points.filter((p) => p.at > known)];
+    const newest = points.length ? points[points.length - 1].at : 0;
+    const since = this.points.filter((p) => p.at > newest);
+    this.points = [];
+    for (const point of [...points, ...since]) this.#append(point);
     this.draw();
   }
 
   /** @param {any} point at the end */
   add(point) {
+    if (this.#append(point)) this.draw();
+  }
+
+  /** One point a second is enough. @param {any} point */
+  #append(point) {
     const last = this.points[this.points.length - 1];
-    if (last && point.at - last.at < 0.9) return;
+    if (last && point.at - last.at < 0.9) return false;
     this.points.push(point);
     while (this.points[0].at < point.at - KEEP_S) this.points.shift();
-    this.draw();
+    return true;
   }
 
   /** @param {number} seconds */

@@ -22,7 +22,7 @@ let chunkMs = null;
 
 async function loadHistory() {
   try {
-    charts.load(await history(3600));
+    charts.load(await history(charts.seconds));
     chunkMs ??= await chunkTime();
   } catch {
     showState("lost"); // the lines start with the next numbers
@@ -54,6 +54,7 @@ for (const button of document.querySelectorAll("[data-range]")) {
   button.addEventListener("click", () => {
     for (const other of document.querySelectorAll("[data-range]")) other.setAttribute("aria-pressed", String(other === button));
     charts.show(Number(/** @type {HTMLElement} */ (button).dataset.range));
+    loadHistory();
   });
 }
 /** @type {any} */ (globalThis).onbeat = { feed, charts }; // for the console and for tests
