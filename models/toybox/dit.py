@@ -11,6 +11,7 @@ prediction of x0 under a velocity loss, arXiv 2511.13720.
 
 import math
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -85,6 +86,8 @@ class Block(nn.Module):
 class Conditioner(nn.Module):
     """Times and the pooled prompt to the modulation of all layers, low rank and shared."""
 
+    rates: Tensor
+
     def __init__(self, config: ToyboxConfig) -> None:
         super().__init__()
         width, rank = config.width, config.condition_rank
@@ -123,6 +126,8 @@ class Conditioner(nn.Module):
 class Denoiser(nn.Module):
     """Predictions of x0 for rows of chunks (see the module)."""
 
+    timeless: Tensor
+
     def __init__(self, config: ToyboxConfig) -> None:
         super().__init__()
         self.config = config
@@ -146,7 +151,7 @@ class Denoiser(nn.Module):
     def prefix(self, slots: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Per layer the keys and values [p, n, h, e] of prompts' slots [p, n, w]."""
         return [
-            block.prefix(slots, gain, self.timeless)
+            cast(Block, block).prefix(slots, gain, self.timeless)
             for block, gain in zip(self.blocks, self.prefix_gain, strict=True)
         ]
 

@@ -6,6 +6,7 @@ for serving (no gradients). What it is not: training, or the sampler that calls 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from onbeat.models.toybox.video_codec import (
     prepare_to_serve,
     unpack,
 )
+
+Part = TypeVar("Part", bound=nn.Module)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,7 +123,7 @@ class Toybox:
         return DecodedChunks(frames=frames.permute(0, 1, 3, 4, 2).contiguous(), audio=audio)
 
 
-def _for_serving(module: nn.Module) -> nn.Module:
+def _for_serving(module: Part) -> Part:
     """Linear layers in bfloat16, all else in float32."""
     for part in module.modules():
         if isinstance(part, nn.Linear):

@@ -52,6 +52,8 @@ def tokenise(prompt: str, slots: int, buckets: int, spelled: int = 0) -> Tensor:
 class TextEncoder(nn.Module):
     """Token rows to prefix slots (text, then registers) and a pooled vector."""
 
+    plain: Tensor
+
     def __init__(self, config: ToyboxConfig) -> None:
         super().__init__()
         self.config = config

@@ -102,7 +102,7 @@ def clip_attention(
 
 def layout_view(x: Tensor, layout: Layout) -> Tensor:
     """[b, s, n * t, h, e] -> [b, s, n, t, h, e]."""
-    return x.unflatten(2, (layout.chunks, -1))
+    return x.view(*x.shape[:2], layout.chunks, -1, *x.shape[3:])
 
 
 def _attend_group(

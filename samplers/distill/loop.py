@@ -134,7 +134,7 @@ def train_loop(run: Run, stage: Stage, minutes: float, out: Path) -> None:
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[text]}"))
     stage.before(run)
     with ThreadPoolExecutor(WORKERS) as pool, Progress(*columns) as bar:
-        task = bar.add_task(stage.name, total=budget, completed=run.seconds, text="")
+        task = bar.add_task(stage.name, total=budget, completed=int(run.seconds), text="")
         while run.seconds < budget:
             began = time.monotonic()
             rate = rate_at(run.step, run.seconds / budget, stage.peak)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from onbeat.kernels.paged_attention import KVPages, paged_attention
 from onbeat.models.toybox.config import ToyboxConfig
+from onbeat.models.toybox.dit import Attend
 from onbeat.models.toybox.rope import window_rope
 from onbeat.models.toybox.text import tokenise
 from onbeat.samplers.distill.clip import Layout, clip_attention, prompt_of_chunk
@@ -39,9 +40,22 @@ def noisy() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     return x, {name: torch.rand(1, 2, CHUNKS, generator=g) for name in x}
 
 
+def pages_attend(kv: KVPages, target: int | None) -> Attend:
+    """Attention over pages; keeps keys and values in page `target`, if any."""
+    rope = window_rope(CONFIG)
+
+    def attend(layer: int, q: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        out = paged_attention(q, key, value, kv, layer, rope)
+        if target is not None:
+            kv.k[layer, target], kv.v[layer, target] = key[0], value[0]
+        return out
+
+    return attend
+
+
 def served(nets: Networks, x: dict[str, Tensor], t: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same chunks over a cache: history is committed, copies are only denoised."""
-    spec, rope = CONFIG.spec(), window_rope(CONFIG)
+    spec = CONFIG.spec()
     shape = (spec.layers, spec.page_slots, spec.page_tokens, spec.heads, spec.head_dim)
     k, v = torch.zeros(shape), torch.zeros(shape)
     encoded = encode(nets, prompts(), torch.tensor([CHANGE]))
@@ -53,20 +67,12 @@ def served(nets: Networks, x: dict[str, Tensor], t: dict[str, Tensor]) -> dict[s
             k[layer, 0], v[layer, 0] = pk[prompt], pv[prompt]
         table = page_table(spec, 1, chunk)
         kv = KVPages(k=k, v=v, page_table=table, write_pages=table[:, 0])
-        for stream in (1, 0):
-
-            def attend(
-                layer: int, q: Tensor, key: Tensor, value: Tensor, keep: bool = stream == 0
-            ) -> Tensor:
-                result = paged_attention(q, key, value, kv, layer, rope)
-                if keep:
-                    page = 1 + chunk % spec.window_chunks
-                    k[layer, page], v[layer, page] = key[0], value[0]
-                return result
-
+        page = 1 + chunk % spec.window_chunks
+        for stream, target in ((1, None), (0, page)):
             mine = {name: y[:, stream, chunk] for name, y in x.items()}
             times = {name: y[:, stream, chunk] for name, y in t.items()}
-            result = nets.denoiser(mine, times, encoded.pooled[:, prompt], attend)
+            pooled = encoded.pooled[:, prompt]
+            result = nets.denoiser(mine, times, pooled, pages_attend(kv, target))
             for name, y in result.items():
                 if stream == 1:
                     out[name].append(y)

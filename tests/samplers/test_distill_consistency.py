@@ -1,8 +1,8 @@
 """The distillation loss on Gaussian data, where teacher and consistency function are known.
 
-For x0 ~ N(m, d^2) and x_t = (1 - t) x0 + t z the marginal has variance g^2 = (1 - t)^2 d^2 + t^2; the
-teacher is D = m + (1 - t) d^2 / g^2 (x - (1 - t) m) and the consistency function is
-f = m + d / g (x - (1 - t) m).
+For x0 ~ N(m, d^2) and x_t = (1 - t) x0 + t z the marginal has variance
+g^2 = (1 - t)^2 d^2 + t^2; the teacher is D = m + (1 - t) d^2 / g^2 (x - (1 - t) m) and the
+consistency function is f = m + d / g (x - (1 - t) m).
 """
 
 import pytest
