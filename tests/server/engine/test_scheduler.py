@@ -25,7 +25,7 @@ def row(stream: str, deadline: float = 1.0, **more: Any) -> Candidate:
         "chunk": 5,
         "order": 0,
         "release": -1.0,
-        "arrival": 0.0,
+        "arrival": -0.1,
         "period": 0.2,
         "rows_left": 2,
         "rows_needed": 1,
