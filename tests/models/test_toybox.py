@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from onbeat.kernels.paged_attention import KVPages
 from onbeat.models.spec import CausalModel, EncodedPrompt
+from onbeat.models.toybox.audio_codec import AudioCodec
 from onbeat.models.toybox.config import ToyboxConfig
 from onbeat.models.toybox.dit import Denoiser
 from onbeat.models.toybox.model import Toybox
 from onbeat.models.toybox.text import TextEncoder
+from onbeat.models.toybox.video_codec import VideoCodec
 from onbeat.models.toybox.weights import load_toybox, save_weights
 
 ROWS = 15
@@ -47,9 +50,8 @@ def batch(
     table[:, 0] = 0
     for row in range(ROWS):
         table[row, 1 : 1 + row % model.spec.page_slots] = -1
-    pages = KVPages(
-        k=kv[0], v=kv[1], page_table=table[rows], write_pages=torch.tensor(write or [-1] * len(rows))
-    )
+    written = torch.tensor(write or [-1] * len(rows))
+    pages = KVPages(k=kv[0], v=kv[1], page_table=table[rows], write_pages=written)
     pooled = torch.randn(ROWS, model.spec.cond_dim, generator=g)
     cut = {name: x[rows] for name, x in latents.items()}
     return model.denoise(cut, {n: t[rows] for n, t in times.items()}, pooled[rows], pages)
@@ -128,9 +130,6 @@ def test_a_stream_decodes_the_same_alone_and_beside_others(model: Toybox) -> Non
 def test_a_file_gives_the_same_model_again(tmp_path: Path) -> None:
     config = ToyboxConfig(layers=1)
     torch.manual_seed(0)
-    from onbeat.models.toybox.audio_codec import AudioCodec
-    from onbeat.models.toybox.video_codec import VideoCodec
-
     parts = {
         "denoiser": Denoiser(config),
         "text": TextEncoder(config),
@@ -145,8 +144,6 @@ def test_a_file_gives_the_same_model_again(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
     save_file({"x": torch.zeros(1)}, tmp_path / "b.safetensors", metadata={"format": "other"})
     with pytest.raises(ValueError, match="'other'; allowed: 'onbeat-toybox-1'"):
         load_toybox(weights=tmp_path / "b.safetensors")
