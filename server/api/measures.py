@@ -6,9 +6,8 @@ None where nothing was measured. What it is not: the Prometheus metrics (metrics
 
 from collections import deque
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
-
-import numpy as np
 
 from onbeat.server.engine.messages import ChunkDropped, ChunkReady
 from onbeat.webrtc.stats import BroadcastStats
@@ -50,8 +49,17 @@ def quantiles(values: list[float], *, scale: float = 1.0) -> Quantiles:
     """p50, p95, p99, scaled and rounded."""
     if not values:
         return {"p50": None, "p95": None, "p99": None}
-    p50, p95, p99 = np.percentile(np.asarray(values), (50, 95, 99)) * scale
-    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3), "p99": round(float(p99), 3)}
+    ordered = sorted(values)
+    found = {f"p{share}": _at(ordered, share / 100) for share in (50, 95, 99)}
+    return {name: round(scale * value, 3) for name, value in found.items()}
+
+
+def _at(ordered: list[float], share: float) -> float:
+    """Between the two values that enclose the share. Plain Python: the event loop runs this."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
 def ratio(part: float, whole: float) -> float | None:
@@ -143,7 +151,7 @@ class SessionMeter:
 
     def _median(self, stage: str) -> float | None:
         values = [entry[stage] for entry in self.recent if entry[stage] is not None]
-        return round(float(np.median(values)), 2) if values else None
+        return round(median(values), 2) if values else None
 
     def _encode_ms(self, frames: int) -> float | None:
         """Encoding comes later than the chunk: what its pictures take by the latest figures."""

@@ -73,10 +73,10 @@ def _model(front: Front, announced: EngineReady) -> dict[str, Any]:
     }
 
 
-@router.get("/v1/overview", operation_id="overview")
-async def overview(front: FrontDep) -> Overview:
+@router.get("/v1/overview", operation_id="overview", response_model=Overview)
+async def overview(front: FrontDep) -> Response:
     """How the server does at this instant."""
-    return front.telemetry.latest
+    return Response(front.telemetry.latest_json(), media_type="application/json")
 
 
 @router.get("/v1/overview/history", operation_id="overview_history")
@@ -94,6 +94,6 @@ async def history(
 async def overview_events(front: FrontDep) -> AsyncIterator[ServerSentEvent]:
     """The overview twice a second."""
     while True:
-        yield ServerSentEvent(data=front.telemetry.latest, event="overview")
+        yield ServerSentEvent(raw_data=front.telemetry.latest_json().decode(), event="overview")
         async with front.ticked:
             await front.ticked.wait()

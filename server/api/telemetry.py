@@ -8,6 +8,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.measures import STAGES, Quantiles, Sent, Window, quantiles, ratio
 from onbeat.server.api.session import Session
@@ -46,6 +48,7 @@ class Telemetry:
             maxlen=round(HISTORY_SECONDS / TICK_SECONDS)
         )
         self.latest: Overview = {}
+        self._encoded: bytes | None = None
         sessions.watchers.append(self._watch)
 
     # ---- what comes in -------------------------------------------------------------------------
@@ -97,9 +100,15 @@ class Telemetry:
 
     def tick(self, now: float) -> Overview:
         """Makes the overview of this instant, and keeps a point of it as history."""
-        self.latest = self.overview(now)
+        self.latest, self._encoded = self.overview(now), None
         self.history.append(point_of(self.latest))
         return self.latest
+
+    def latest_json(self) -> bytes:
+        """The latest overview as JSON, made once for all who ask: it is long with many sessions."""
+        if self._encoded is None:
+            self._encoded = msgspec.json.encode(self.latest)
+        return self._encoded
 
     def overview(self, now: float) -> Overview:
         """The shape of GET /v1/overview."""

@@ -1,0 +1,111 @@
+"""A session over real WebRTC, served on a loopback port, with a synthetic engine."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
+from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
+
+from onbeat.server.api.app import create_app
+from onbeat.server.config import load_settings
+from tests.server.api.fake_engine import FakeEngine
+
+SDP = {"content-type": "application/sdp"}
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    app = create_app(load_settings(data_dir=tmp_path), FakeEngine())
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+class Player:
+    """Plays what a session sends, and steers it."""
+
+    def __init__(self) -> None:
+        self.pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self.frames: dict[str, int] = {"audio": 0, "video": 0}
+        self.messages: list[dict[str, Any]] = []
+        for kind in self.frames:
+            self.pc.addTransceiver(kind, direction="recvonly")
+        self.channel = self.pc.createDataChannel("control")
+        self.channel.on("message", lambda text: self.messages.append(json.loads(text)))
+        self.pc.on("track", lambda track: asyncio.ensure_future(self._count(track)))
+
+    async def _count(self, track: MediaStreamTrack) -> None:
+        while True:
+            try:
+                await track.recv()
+            except MediaStreamError:
+                return
+            self.frames[track.kind] += 1
+
+    async def join(self, http: httpx2.AsyncClient, url: str) -> str:
+        """Where to leave."""
+        await self.pc.setLocalDescription(await self.pc.createOffer())
+        answer = await http.post(url, content=self.pc.localDescription.sdp, headers=SDP)
+        assert answer.status_code == 201, answer.text
+        await self.pc.setRemoteDescription(RTCSessionDescription(answer.text, "answer"))
+        return str(answer.headers["location"])
+
+    async def until(self, condition: Any) -> Any:
+        async with asyncio.timeout(15):
+            while not (value := condition()):
+                await asyncio.sleep(0.02)
+        return value
+
+    def heard(self, kind: str) -> list[dict[str, Any]]:
+        return [message for message in self.messages if message["type"] == kind]
+
+
+async def test_pictures_sound_and_steering(address: str) -> None:
+    async with httpx2.AsyncClient(base_url=address) as http:
+        made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
+        player = Player()
+        where = await player.join(http, made["duplex_url"])
+        await player.until(lambda: min(player.frames.values()) > 10)
+        player.channel.send(json.dumps({"type": "control", "prompt": "a blue ball"}))
+        applied = await player.until(lambda: player.heard("applied"))
+        assert applied[0]["recognised"] == ["a", "blue", "ball"]
+        assert player.heard("accepted") == [{"type": "accepted", "revision": 1}]
+        status = await player.until(lambda: player.heard("status"))
+        assert status[0]["engine_state"] == "ready"
+        live = (await http.get("/v1/overview")).json()["live"]
+        assert live["viewers"] == 1 and live["frames_due"] > 0
+        assert (await http.delete(where)).status_code == 200
+        await player.pc.close()
+        assert (await http.get(f"/v1/sessions/{made['id']}")).json()["viewers"] == 0
+
+
+async def test_a_plain_player(address: str) -> None:
+    async with httpx2.AsyncClient(base_url=address) as http:
+        player = Player()
+        await player.join(http, "/whep?prompt=a+green+square")
+        await player.until(lambda: player.frames["video"] > 5)
+        await player.pc.close()
+
+
+async def test_offers_that_no_peer_can_answer(address: str) -> None:
+    async with httpx2.AsyncClient(base_url=address) as http:
+        made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
+        for offer in ("v=0\r\n", "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n", "hello"):
+            answer = await http.post(made["whep_url"], content=offer, headers=SDP)
+            assert answer.status_code in (400, 422), answer.text
+            assert answer.json()["error"]["param"]
+        assert (await http.get("/health")).status_code == 200

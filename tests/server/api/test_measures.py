@@ -1,0 +1,63 @@
+"""Windows, percentiles and the meter of a session, on given instants."""
+
+import numpy as np
+import pytest
+
+from onbeat.server.api.measures import SessionMeter, Window, quantiles, ratio
+from onbeat.server.engine.messages import ChunkDropped
+from onbeat.webrtc.stats import BroadcastStats, Percentiles
+from tests.server.jobs.test_attempt import ready_chunk
+
+
+def test_percentiles_agree_with_numpy() -> None:
+    values = [float(x * 7919 % 1000) for x in range(500)]
+    expected = np.percentile(values, (50, 95, 99))
+    assert list(quantiles(values, scale=2.0).values()) == pytest.approx(list(2 * expected))
+    assert quantiles([3.0]) == {"p50": 3.0, "p95": 3.0, "p99": 3.0}
+    assert quantiles([]) == {"p50": None, "p95": None, "p99": None}
+
+
+def test_a_window_forgets() -> None:
+    window = Window(10.0)
+    for at in range(20):
+        window.add(float(at), 1.0)
+    assert window.total(19.0) == 11 and window.total(40.0) == 0
+
+
+def test_ratios_of_nothing_are_unknown() -> None:
+    assert ratio(0, 0) is None and ratio(1, 2) == 0.5
+
+
+def test_the_sender_decides_what_was_on_time() -> None:
+    meter = SessionMeter()
+    meter.delivered(ready_chunk("s", 0), 100.0)
+    assert meter.on_time_ratio(100.0) == 1.0, "without viewers the engine's word"
+    sent = meter.sampled(
+        BroadcastStats(frames_due=10, frames_on_time=9, frames_sent=9, frames_dropped={"late": 1}),
+        100.5,
+    )
+    assert (sent.due, sent.on_time, sent.dropped) == (10, 9, {"late": 1})
+    assert meter.on_time_ratio(101.0) == 0.9 and meter.dropped_frames == 1
+    again = meter.sampled(meter.sender, 101.0)
+    assert (again.due, again.sent, again.dropped) == (0, 0, {"late": 0})
+
+
+def test_dropped_chunks_count_once() -> None:
+    meter = SessionMeter()
+    for cause in ("queue", "paused"):
+        event = ChunkDropped(stream_id="s", chunk=1, cause=cause, playout_at=0.0)
+        meter.dropped(event, 4, 100.0)
+    assert meter.dropped_frames == 4 and meter.on_time_ratio(100.0) == 0.0
+    meter.sampled(BroadcastStats(frames_due=4, frames_dropped={"skipped": 4}), 100.5)
+    assert meter.dropped_frames == 4, "the sender saw the same gap"
+
+
+def test_rates_and_stages() -> None:
+    meter = SessionMeter()
+    assert meter.fps_generated(1.0) is None
+    meter.sampled(BroadcastStats(encode_ms=Percentiles(p50=1.5, count=9)), 99.0)
+    for chunk in range(40):
+        meter.delivered(ready_chunk("s", chunk), 100 + 0.2 * chunk)
+    assert meter.fps_generated(107.8) == pytest.approx(20, abs=1.1)
+    assert meter.stage_medians()["encode"] == 6.0
+    assert meter.chunk == 39 and len(meter.recent) == 40
