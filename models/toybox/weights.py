@@ -35,7 +35,9 @@ def save_weights(parts: Mapping[str, nn.Module], path: Path, metadata: Mapping[s
             kept = name.endswith(KEEP_FLOAT)
             tensors[f"{part}.{name}"] = value.to(torch.float32 if kept else torch.bfloat16)
     contiguous = {name: value.contiguous() for name, value in tensors.items()}
-    save_file(contiguous, path, metadata={"format": FORMAT, **metadata})
+    partial = path.with_suffix(".partial")
+    save_file(contiguous, partial, metadata={"format": FORMAT, **metadata})
+    partial.replace(path)
 
 
 def load_toybox(*, weights: Path | None = None, device: str = "cpu") -> Toybox:

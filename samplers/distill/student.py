@@ -28,7 +28,7 @@ from onbeat.samplers.distill.teacher import (
 
 PEAK = 0.25
 """Of the teacher's learning rates."""
-PICTURE_PIECES, SEQUENCE_PIECES = 2, 4
+PICTURE_PIECES, SEQUENCE_PIECES = 1, 3
 
 
 def student_loss(teacher: Networks, recipe: Recipe) -> Callable[..., Tensor]:
