@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from onbeat.models.toybox import bank
@@ -172,7 +172,7 @@ def _learning_rate(done: float) -> float:
 def _latents(codec: AudioCodec, levels: Tensor) -> Tensor:
     """Normalised by the batch, or, once the encoder is frozen, by the codec's own numbers."""
     raw = codec.raw_latents(levels).float()
-    if not raw.requires_grad:
+    if not _encoder_learns(codec):
         return codec.normalise(raw, codec.mean, codec.std)
     return codec.normalise(raw, raw.mean((0, 1)), raw.std((0, 1)) + 1e-4)
 
@@ -185,7 +185,7 @@ def _train_step(run: _Run, levels: Tensor, dice: torch.Generator) -> float:
         logits = codec.logits(latents).float()
     loss = level_loss(logits, levels)
     run.optimiser.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     torch.nn.utils.clip_grad_norm_(codec.parameters(), 1.0)
     run.optimiser.step()
     rate = min(AVERAGE, (1 + run.step) / (10 + run.step))
@@ -218,7 +218,8 @@ def _publish(run: _Run, out: Path, seed: int) -> dict[str, float]:
     """Writes the averaged codec and a sound before and after; returns its held-out loss."""
     held_out = torch.cat([clip_levels(900_000_000 + i) for i in range(8)])
     codec = run.average
-    calibrate(codec, held_out)
+    if _encoder_learns(run.codec):
+        calibrate(codec, held_out)
     notes = {"stage": "audio", "seed": str(seed), "step": str(run.step)}
     save_file(codec.state_dict(), out / "model.safetensors.tmp", metadata=notes)
     (out / "model.safetensors.tmp").replace(out / "model.safetensors")
@@ -245,8 +246,28 @@ def train_audio_codec(minutes: float, out: Path, seed: int, resume: bool = True)
     Writes to `out`: model.safetensors, checkpoint.pt, log.jsonl, truth.wav (24 kHz) and
     reconstruction.wav (48 kHz). Sets no thread count. Raises OSError if `out` cannot be written.
     """
+    return _train(_new_run(seed), minutes, out, seed, resume)
+
+
+def tune_audio_decoder(
+    minutes: float, weights: Path, out: Path, seed: int, resume: bool = True
+) -> Path:
+    """As `train_audio_codec`, from the codec in `weights` and with its encoder frozen: latents mean
+    the same before and after, so a model of latents stays valid."""
+    run = _new_run(seed)
+    for codec in (run.codec, run.average):
+        codec.load_state_dict(load_file(weights))
+    run.codec.encoder.requires_grad_(False)
+    return _train(run, minutes, out, seed, resume)
+
+
+def _encoder_learns(codec: AudioCodec) -> bool:
+    return any(p.requires_grad for p in codec.encoder.parameters())
+
+
+def _train(run: _Run, minutes: float, out: Path, seed: int, resume: bool) -> Path:
     out.mkdir(parents=True, exist_ok=True)
-    run, checkpoint = _new_run(seed), out / "checkpoint.pt"
+    checkpoint = out / "checkpoint.pt"
     if resume and checkpoint.exists():
         run.load(checkpoint)
     losses: list[float] = []

@@ -15,7 +15,7 @@ from onbeat.models.toybox.concepts import Event
 from onbeat.models.toybox.scenes import sample_scenes
 from onbeat.models.toybox.sound import render_audio
 from onbeat.samplers.distill import audio_training
-from onbeat.samplers.distill.audio_training import train_audio_codec
+from onbeat.samplers.distill.audio_training import train_audio_codec, tune_audio_decoder
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +150,14 @@ def test_training_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) > len(lines)
     assert AudioCodec.load(path).encode(torch.zeros(1, 4_800)).shape == (1, 4, 24)
     assert (tmp_path / "truth.wav").stat().st_size > 1_000
+
+
+def test_tuning_leaves_the_latents_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audio_training, "POOL_REFILLS", 2)
+    path = train_audio_codec(0.005, tmp_path / "first", 0)
+    tuned = AudioCodec.load(tune_audio_decoder(0.01, path, tmp_path / "second", 1))
+    first = AudioCodec.load(path)
+    wave = render_audio(sample_scenes(1, 2, 5))
+    assert torch.equal(first.encode(wave), tuned.encode(wave))
+    weights = first.state_dict(), tuned.state_dict()
+    assert not torch.equal(*(w["decoder.0.weight"] for w in weights))
