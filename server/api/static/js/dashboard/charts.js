@@ -31,10 +31,11 @@ export class Charts {
 
   /** @param {any[]} points of the history */
   load(points) {
-    const newest = points.length ? points[points.length - 1].at : 0;
-    const since = this.points.filter((p) => p.at > newest);
-    this.points = [];
-    for (const point of [...points, ...since]) this.#append(point);
+    if (!points.length) return;
+    const [oldest, newest] = [points[0].at, points[points.length - 1].at];
+    const kept = this.points;
+    this.points = kept.filter((p) => p.at < oldest);
+    for (const point of [...points, ...kept.filter((p) => p.at > newest)]) this.#append(point);
     this.draw();
   }
 
