@@ -45,11 +45,11 @@ class EngineSettings:
     max_decode_rows: int = 4
     decode_lane: bool = True
     """False decodes inside the tick, for tests on a clock that is not the system's."""
-    playout_buffer_chunks: float = 1.5
-    """Between a stream's first chunk being ready and it being due."""
-    phases: int = 2
+    playout_buffer_chunks: float = 1.0
+    """Between a stream's first chunk being ready and it being due, at least."""
+    phases: int = 1
     """Streams are due at one of so many instants of a chunk's length, so that they share batches:
-    a stream's clock starts up to `chunk_seconds / phases` later for it."""
+    a stream's clock starts up to `chunk_seconds / phases` later for it. Admission counts on 1."""
     delivery_seconds: float = 0.03
     """Kept free between a decoded chunk and its playout: hand-over, encoding, sending."""
     startup_seconds: float = 0.5

@@ -38,8 +38,8 @@ def test_a_live_stream_keeps_its_clock(rig: Rig) -> None:
     assert gaps == {0.2}
     assert [e.steps for e in chunks[:3]] == [4, 2, 2]
     ahead = [e.playout_at - e.ready_at for e in chunks]
-    assert max(ahead) <= 2 * SPEC.chunk_seconds + 0.11
-    assert chunks[0].playout_at - chunks[0].ready_at >= 1.5 * SPEC.chunk_seconds
+    assert max(ahead) <= 2 * SPEC.chunk_seconds
+    assert 1 <= (chunks[0].playout_at - chunks[0].ready_at) / SPEC.chunk_seconds <= 2
 
 
 def test_many_streams_share_batches_and_all_are_on_time(rig: Rig) -> None:
