@@ -159,11 +159,19 @@ class Session:
     def asked_at(self, revision: int) -> float | None:
         """When a revision was asked for; forgets it and all before."""
         at = self.asked.get(revision)
-        self.asked = {k: v for k, v in list(self.asked.items())[-ASKED_KEPT:] if k > revision}
+        self.asked = {k: v for k, v in self.asked.items() if k > revision}
         return at
+
+    def next_revision(self) -> int:
+        """Counts a change that is asked for now."""
+        self.revision += 1
+        self.asked[self.revision] = time.monotonic()
+        self.asked.pop(self.revision - ASKED_KEPT, None)
+        return self.revision
 
     def wait_for(self, revision: int) -> asyncio.Future[Applied]:
         """Resolves once this revision, or a later one, has taken effect."""
+        self._waiting = [entry for entry in self._waiting if not entry[1].done()]
         future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
         if self._last_applied is not None and self._last_applied.revision >= revision:
             future.set_result(self._last_applied)

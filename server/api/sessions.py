@@ -114,8 +114,7 @@ class SessionManager:
         most = session.ready.max_steps
         if control.steps is not None and control.steps > most:
             raise invalid("steps", control.steps, f"allowed: 1 to {most}")
-        session.revision += 1
-        session.asked[session.revision] = time.monotonic()
+        revision = session.next_revision()
         session.prompt = control.prompt if control.prompt is not None else session.prompt
         session.seed = control.seed if control.seed is not None else session.seed
         session.steps = control.steps if control.steps is not None else session.steps
@@ -123,14 +122,14 @@ class SessionManager:
         self._hub.send(
             ControlStream(
                 stream_id=session.stream_id,
-                revision=session.revision,
+                revision=revision,
                 prompt=control.prompt,
                 seed=control.seed,
                 steps=control.steps,
                 paused=session.paused,
             )
         )
-        return session.revision
+        return revision
 
     async def applied(self, session: Session, revision: int) -> Applied | None:
         """Where a revision takes effect; None if that is not known within 2 s."""
