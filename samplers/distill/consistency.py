@@ -35,7 +35,7 @@ CONTEXT_NOISE = 0.02
 class Recipe:
     """What the student is asked to follow."""
 
-    guidance: float = 1.5
+    guidance: float = 1.75
     """Of the picture: 1 is the plain teacher."""
     own_history: float = 0.0
     """Share of pieces whose history is the student's own two-step output."""
