@@ -4,9 +4,9 @@ Each tick, in this order:
 1. drop chunks that cannot be on time even alone with one step;
 2. end chunks early whose next step does not fit. Commits, prefills and first steps are what a
    picture needs; a further step runs only if all needed work of all streams then still fits;
-3. choose the batch size: as large as each row adds over 2 % to rows per second; if some chunk would
-   be late at that size, the size at which the fewest are late (too small a batch makes everybody
-   late, too large a one the most urgent);
+3. choose the batch size: the smallest one that gets rows done at the best rate, within 2 %; if some
+   chunk would be late at that size, the size at which the fewest are late (too small a batch makes
+   everybody late, too large a one the most urgent);
 4. take that many rows by deadline, leaving out those that would be late in such a batch;
 5. add job rows where they pay, or give jobs a whole step that no planned live step will miss.
 """
@@ -17,7 +17,7 @@ from itertools import chain
 from onbeat.server.engine.scheduler import Candidate, Plan, StepCost, next_release, ready
 
 GAIN = 1.02
-"""How much more a batch must get done per second for one more row to join it."""
+"""A bigger batch must get this much more done per second to be preferred."""
 HORIZON_CHUNKS = 2
 """How many chunks of each stream are looked at beyond the one under way."""
 START_SECONDS = 0.25
@@ -101,15 +101,14 @@ class EdfS:
         return (rows or wanted)[:size]
 
     def _size(self, now: float, most: int, live: list[Candidate], cost: StepCost) -> int:
-        knee = 1
-        while knee < most and pays(knee, cost):
-            knee += 1
+        sizes = [*(size for size in SIZES if size < most), most]
+        best = max(size / cost.median(size) for size in sizes)
+        knee = next(size for size in sizes if GAIN * size / cost.median(size) >= best)
         work = demand(now, live, whole=not self._anytime)
         if on_time(now, work, knee, cost) == len(work):
             return knee
-        sizes = [size for size in SIZES if size < most]
         return max(
-            [*sizes, most],
+            sizes,
             key=lambda size: (on_time(now, work, size, cost), size / cost.median(size)),
         )
 
