@@ -29,6 +29,8 @@ GRID = 4
 HUBER = 0.03
 """Root-mean-square error below which the loss turns quadratic."""
 CONTEXT_NOISE = 0.02
+MOST_ROUNDS = 2
+"""Of own output upon own output in a history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,22 +120,22 @@ def _with_history(past: Both | None, x: Both) -> Both:
 
 
 @torch.no_grad()
-def own_output(nets: Networks, clips: Clips, generator: torch.Generator) -> Both:
-    """The student's two-step samples of every chunk after true history, [b, 1, n, t, d]."""
+def own_output(nets: Networks, clips: Clips, rounds: int, generator: torch.Generator) -> Both:
+    """The student's two-step samples of every chunk, [b, 1, n, t, d]: in the first round after true
+    history, in each further round after the samples of the round before, so that errors add up."""
     prompts = _encoded(nets, clips.text, clips)
     b, n = clips.video.shape[:2]
     past = torch.full((b, 1, n), CONTEXT_NOISE)
-    clean = latents(clips, 2)
-    history = {
-        k: mix(x[:, :1], noise_like({k: x[:, :1]}, generator)[k], past) for k, x in clean.items()
-    }
-    x0 = {k: x[:, 1:] for k, x in clean.items()}
-    for u in (1.0, 0.5):
-        times = _times(nets, past, torch.full((b, 1, n), u))
+    x0 = latents(clips, 1)
+    for _ in range(rounds):
         noise = noise_like(x0, generator)
-        x = {k: mix(x0[k], noise[k], times[k][:, 1:]) for k in x0}
-        both = {k: torch.cat([history[k], x[k]], dim=1) for k in x}
-        x0 = {k: v[:, 1:] for k, v in predict(nets, prompts, both, times, history=True).items()}
+        history = {k: mix(x0[k], noise[k], past) for k in x0}
+        for u in (1.0, 0.5):
+            times = _times(nets, past, torch.full((b, 1, n), u))
+            noise = noise_like(x0, generator)
+            x = {k: mix(x0[k], noise[k], times[k][:, 1:]) for k in x0}
+            both = {k: torch.cat([history[k], x[k]], dim=1) for k in x}
+            x0 = {k: v[:, 1:] for k, v in predict(nets, prompts, both, times, history=True).items()}
     return x0
 
 
@@ -163,7 +165,8 @@ def consistency_loss(
         want = predict(nets, _encoded(nets, clips.text, clips), x_s, s, history=history)
     x_in = x_t
     if history and float(torch.rand((), generator=generator)) < recipe.own_history:
-        mine = own_output(nets, clips, generator)
+        rounds = int(torch.randint(1, MOST_ROUNDS + 1, (), generator=generator))
+        mine = own_output(nets, clips, rounds, generator)
         assert past is not None
         redone = {m: mix(mine[m], noise[m][:, :1], past) for m in mine}
         x_in = _with_history(redone, x_t)

@@ -22,9 +22,7 @@ from onbeat.samplers.distill.teacher import Codecs, start, train_pictures, train
 STAGES = ("ae", "audio", "teacher", "consistency", "pack")
 PICTURE_SHARE = 0.3
 """Of the teacher's minutes, for single chunks."""
-OWN_SHARE = 0.4
-"""Of the student's minutes, with its own output as history."""
-TRUE_HISTORY, OWN_HISTORY = Recipe(own_history=0.0), Recipe(own_history=0.7)
+RECIPE = Recipe(own_history=0.6)
 
 
 def run_stage(stage: str, *, minutes: float, out: Path, seed: int = 0, resume: bool = True) -> None:
@@ -56,21 +54,15 @@ def _teacher(minutes: float, out: Path, seed: int, resume: bool) -> None:
 
 
 def _student(minutes: float, out: Path, seed: int, resume: bool) -> None:
-    codecs, own = load_codecs(out), minutes * OWN_SHARE
     teacher = _needed(out / "sequences" / "state.pt", "teacher")
-    first, second = out / "consistency", out / "own-history"
     train_student(
-        codecs, minutes - own, first, seed, resume=resume, teacher=teacher, recipe=TRUE_HISTORY
-    )
-    train_student(
-        codecs,
-        own,
-        second,
-        seed + 1,
+        load_codecs(out),
+        minutes,
+        out / "consistency",
+        seed,
         resume=resume,
         teacher=teacher,
-        recipe=OWN_HISTORY,
-        after=first / "state.pt",
+        recipe=RECIPE,
     )
 
 
@@ -84,7 +76,7 @@ def load_codecs(out: Path) -> Codecs:
 
 def pack_weights(out: Path, target: Path, seed: int) -> Path:
     """Writes the weights file from the latest stage that there is; returns its checkpoint."""
-    stages = ("own-history", "consistency", "sequences", "pictures")
+    stages = ("consistency", "sequences", "pictures")
     found = [out / name / "state.pt" for name in stages if (out / name / "state.pt").exists()]
     if not found:
         raise FileNotFoundError(f"{out} has no trained denoiser; run the stage: teacher")

@@ -1,7 +1,6 @@
 """The consistency stage's run: its data, pieces and schedule.
 
-What it is: what consistency.py's loss is fed with, stage by stage (true history first, then partly
-the student's own output). What it is not: the loss or the loop.
+What it is: what consistency.py's loss is fed with. What it is not: the loss or the loop.
 """
 
 import copy
@@ -53,10 +52,9 @@ def train_student(
     resume: bool,
     teacher: Path,
     recipe: Recipe,
-    after: Path | None = None,
 ) -> Run:
-    """Distils the checkpoint `teacher`, starting from it or from the checkpoint `after`."""
-    run = start(out, seed, resume, after or teacher)
+    """Distils the checkpoint `teacher`, starting from its weights."""
+    run = start(out, seed, resume, teacher)
     loss = student_loss(teacher_of(teacher, seed), recipe)
     pictures, pool = picture_pool(codecs, seed + 2, 640), sequence_pool(codecs, seed + 2, 160)
 
