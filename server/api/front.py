@@ -42,8 +42,8 @@ class Front:
         self.hub = hub
         self.media = media
         self.metrics = Metrics()
-        self.sessions = SessionManager(settings, hub, media)
-        self.viewers = Viewers(self.sessions, media, settings.max_viewers)
+        self.sessions = SessionManager(settings, hub, media, self._refused)
+        self.viewers = Viewers(self.sessions, media, settings.max_viewers, self._refused)
         self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
         self.store = JobStore(settings.data_dir / DATABASE)
         self.artifacts = Artifacts(settings.data_dir / ARTIFACTS)
@@ -111,6 +111,10 @@ class Front:
         self.telemetry.job_counts = counts
         self.metrics.artifact_bytes.set(await asyncio.to_thread(self.artifacts.size))
 
+    def _refused(self, code: str) -> None:
+        self.telemetry.rejected[code] += 1
+        self.metrics.rejected(code)
+
     def _job_started(self, job: Job) -> None:
         self.metrics.job_started(time.time() - job.created_at)
 
@@ -134,8 +138,6 @@ class Front:
                 self.metrics.chunk(detail)
             case "dropped":
                 self.metrics.chunk_dropped(detail)
-            case "refused":
-                self.metrics.rejected(detail.code)
             case "applied":
                 asked = session.asked_at(detail.revision)
                 if asked is not None:

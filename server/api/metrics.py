@@ -106,7 +106,7 @@ class Metrics:
         self._chunks.labels(f"dropped_{event.cause}").inc()
 
     def rejected(self, code: str) -> None:
-        self._rejected.labels(code if code in ("capacity", "invalid") else "other").inc()
+        self._rejected.labels(code if code in ("capacity", "invalid", "viewers") else "other").inc()
 
     def engine_stats(self, stats: EngineStats) -> None:
         for seconds in stats.step_seconds:

@@ -42,14 +42,18 @@ Watcher = Callable[[str, Session, Any], None]
 class SessionManager:
     """All live sessions of this server."""
 
-    def __init__(self, settings: Settings, hub: EngineHub, media: Media) -> None:
+    def __init__(
+        self, settings: Settings, hub: EngineHub, media: Media, refused: Callable[[str], None]
+    ) -> None:
+        """refused: told the code of each stream that is not taken."""
         self._settings = settings
         self._hub = hub
         self._media = media
+        self._count_refusal = refused
         self._sessions: dict[str, Session] = {}
         self._loop = asyncio.get_running_loop()
         self.watchers: list[Watcher] = []
-        """Called with "opened", "chunk", "dropped", "applied", "refused" or "closed"."""
+        """Called with "opened", "chunk", "dropped", "applied" or "closed"."""
 
     def all(self) -> list[Session]:
         """Open sessions, oldest first."""
@@ -77,6 +81,7 @@ class SessionManager:
         """A session that the engine has admitted. Raises ApiError 503 if it has not."""
         limit = self._settings.max_sessions
         if len(self._sessions) >= limit:
+            self._count_refusal("capacity")
             raise unavailable("capacity", f"{limit} sessions are open, which is the most allowed.")
         session = Session(
             ready=ready,
@@ -222,7 +227,7 @@ class SessionManager:
                 session.fail(reason, error or f"The stream ended: {reason}.")
 
     def _refused(self, session: Session, event: StreamRefused) -> None:
-        self._tell("refused", session, event)
+        self._count_refusal(event.code)
         if event.code == "invalid":
             error = ApiError(422, "invalid_value", event.reason, param="prompt")
         else:

@@ -56,8 +56,6 @@ class Telemetry:
     def _watch(self, what: str, session: Session, detail: Any) -> None:
         if what == "chunk":
             self._chunk(detail)
-        elif what == "refused":
-            self.rejected[detail.code] += 1
         elif what == "closed":
             self._first_seen.discard(session.id)
 

@@ -6,6 +6,7 @@ WHEP (whep.py) or the peer connection itself (onbeat.webrtc).
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,16 +27,24 @@ OFFER_STATUS = {"invalid_sdp": 400, "too_large": 413}
 class Viewers:
     """Joins and leaves of all sessions. Runs on the event loop."""
 
-    def __init__(self, sessions: SessionManager, media: Media, max_viewers: int) -> None:
+    def __init__(
+        self,
+        sessions: SessionManager,
+        media: Media,
+        max_viewers: int,
+        refused: Callable[[str], None],
+    ) -> None:
         self._sessions = sessions
         self._media = media
         self._max = max_viewers
+        self._count_refusal = refused
         self._joining = 0
 
     async def join(self, session: Session, offer: str, *, duplex: bool) -> Viewer:
         """Answers an offer. Raises ApiError: 503 when full, 4xx for an offer that is not taken."""
         connected = sum(len(s.viewers) for s in self._sessions.all())
         if connected + self._joining >= self._max:
+            self._count_refusal("viewers")
             raise unavailable("capacity", f"{self._max} viewers are connected, the most allowed.")
         if session.first_offer is None:
             session.first_offer = time.monotonic()

@@ -91,6 +91,15 @@ def test_refusals_are_counted(start_server: StartServer) -> None:
     assert samples(server)["onbeat_admission_rejected_total{capacity}"] == 1
 
 
+def test_refusals_of_the_settings_are_counted_too(start_server: StartServer) -> None:
+    server = start_server(max_sessions=1, max_viewers=1)
+    url = server.session()["whep_url"]
+    server.http.post("/v1/sessions", json={"prompt": "a ball"})
+    for _ in range(2):
+        server.http.post(url, content=OFFER, headers={"content-type": "application/sdp"})
+    until(lambda: overview(server)["rejected"] == {"capacity": 1, "viewers": 1})
+
+
 def test_history(server: Server) -> None:
     server.session()
     history = server.front.telemetry.history
