@@ -13,13 +13,12 @@ import torch
 
 from onbeat.models.spec import CausalModel
 from onbeat.samplers.consistency import init_chunk
-from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.cost import CostModel, sizes_to
 from onbeat.server.engine.executor import Executor
 from onbeat.server.engine.messages import OpenStream
 from onbeat.server.engine.pool import KVPool, Window
 from onbeat.server.engine.streams import Conditions, Ladder, Stream
 
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 COMPUTE_SECONDS = 1.4
 DECODE_SECONDS = 0.4
 MIN_ROUNDS, MAX_ROUNDS = 3, 60
@@ -46,7 +45,7 @@ def measure(sizes: list[int], seconds: float, run: Callable[[int], None]) -> Cos
 
 def measure_decode(model: CausalModel, max_rows: int) -> CostModel:
     """Seconds of one decode of r chunks."""
-    sizes = [s for s in SIZES if s <= max_rows]
+    sizes = sizes_to(max_rows)
     return measure(sizes, DECODE_SECONDS, _decoding(model, max_rows))
 
 
@@ -64,7 +63,7 @@ def _decoding(model: CausalModel, max_rows: int) -> Callable[[int], None]:
 def measure_compute(model: CausalModel, pool: KVPool, max_rows: int, beside: int) -> CostModel:
     """Seconds of one batch of r steps through the executor, with full windows, while another
     thread decodes `beside` chunks at a time (0: alone)."""
-    sizes = [s for s in SIZES if s <= max_rows]
+    sizes = sizes_to(max_rows)
     executor = Executor(model, pool)
     pages = pool.take(min(pool.free, model.spec.window_chunks + 2))
     streams = [_noise_stream(model, pages, i) for i in range(max_rows)]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from onbeat.kernels.rgb_to_i420 import rgb_to_i420
 from onbeat.models.spec import CausalModel
-from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.cost import CostModel, best_rows
 from onbeat.server.engine.settings import Clock
 
 
@@ -138,11 +138,14 @@ class DecodeLane:
             self._wake()
 
     def _next_batch(self) -> list[DecodeJob]:
-        """The most urgent jobs, at most one of each stream, in the order they were made."""
+        """The most urgent jobs, at most one of each stream, in the order they were made; no more
+        than decoding together makes faster, so that nobody waits for others without a gain."""
         with self._changed:
             batch: dict[str, DecodeJob] = {}
+            most = min(self._max_rows, len({job.stream for job in self._waiting}))
+            rows = best_rows(self._cost, most) if most else 0
             for job in sorted(self._waiting, key=lambda j: j.deadline):
-                if len(batch) < self._max_rows and job.stream not in batch:
+                if len(batch) < rows and job.stream not in batch:
                     batch[job.stream] = min(
                         (j for j in self._waiting if j.stream == job.stream), key=lambda j: j.chunk
                     )

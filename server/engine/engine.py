@@ -256,8 +256,9 @@ class Engine:
             stream.counters.reanchored += 1
 
     def _candidate(self, stream: Stream) -> Candidate:
-        backlog = self._lane.backlog * self.decode_cost.row_seconds(self.settings.max_decode_rows)
-        after = self.decode_cost.predict(self.settings.max_decode_rows) + backlog
+        before = max(self._lane.backlog, min(len(self.roster.streams), self.settings.max_rows))
+        queue = before * self.decode_cost.row_seconds(self.settings.max_decode_rows)
+        after = self.decode_cost.predict(1) + queue
         return candidate(
             stream,
             self.spec,

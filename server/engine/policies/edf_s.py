@@ -14,17 +14,14 @@ Each tick, in this order:
 from collections.abc import Sequence
 from itertools import chain
 
+from onbeat.server.engine.cost import GAIN, best_rows, sizes_to
 from onbeat.server.engine.scheduler import Candidate, Plan, StepCost, next_release, ready
 
-GAIN = 1.02
-"""A bigger batch must get this much more done per second to be preferred."""
 HORIZON_CHUNKS = 2
 """How many chunks of each stream are looked at beyond the one under way."""
 START_SECONDS = 0.25
 """Within this a late first chunk is expected when work is counted."""
 
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
-"""The batch sizes compared when not every chunk can be on time."""
 STEP_RESERVE, JOB_RESERVE = 0.4, 0.2
 """Share of a chunk's time from release to deadline that stays free, for slow forwards, before
 further steps or jobs run."""
@@ -101,14 +98,12 @@ class EdfS:
         return (rows or wanted)[:size]
 
     def _size(self, now: float, most: int, live: list[Candidate], cost: StepCost) -> int:
-        sizes = [*(size for size in SIZES if size < most), most]
-        best = max(size / cost.median(size) for size in sizes)
-        knee = next(size for size in sizes if GAIN * size / cost.median(size) >= best)
+        knee = best_rows(cost, most)
         work = demand(now, live, whole=not self._anytime)
         if on_time(now, work, knee, cost) == len(work):
             return knee
         return max(
-            sizes,
+            sizes_to(most),
             key=lambda size: (on_time(now, work, size, cost), size / cost.median(size)),
         )
 
