@@ -7,6 +7,7 @@ import { fixed, known } from "../shared/format.js";
 const KEEP_S = 3600;
 const GAP_S = 8;
 const HEIGHT = 150;
+const REDRAWS = 240; // within the time shown: the newest point is never older than half a pixel or so
 
 /** @typedef {{label: string, field: string, tone: string, scale?: number, digits?: number, unit?: string}} Line */
 /** @type {{title: string, range: (low: number, high: number) => [number, number], lines: Line[]}[]} */
@@ -22,6 +23,7 @@ export class Charts {
     /** @type {any[]} */
     this.points = [];
     this.seconds = 900;
+    this.drawn = 0;
     /** @type {any[]} */
     this.plots = [];
     addEventListener("themechange", () => this.#build());
@@ -41,7 +43,7 @@ export class Charts {
 
   /** @param {any} point at the end */
   add(point) {
-    if (this.#append(point)) this.draw();
+    if (this.#append(point) && point.at - this.drawn >= this.seconds / REDRAWS) this.draw();
   }
 
   /** One point a second is enough. @param {any} point */
@@ -80,6 +82,7 @@ export class Charts {
   draw() {
     byId("history-none").hidden = this.points.length > 0;
     const end = this.points.length ? this.points[this.points.length - 1].at : Date.now() / 1000;
+    this.drawn = end;
     const shown = withGaps(this.points.filter((p) => p.at >= end - this.seconds));
     CHARTS.forEach((chart, i) => {
       const columns = chart.lines.map(({ field, scale = 1 }) => shown.map((p) => (known(p[field]) ? p[field] * scale : null)));

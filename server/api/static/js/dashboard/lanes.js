@@ -37,10 +37,17 @@ export class Lanes {
 
   /** @param {any[]} chunks @param {number | null} budget ms that a chunk plays */
   show(chunks, budget) {
+    const newest = (/** @type {any[]} */ list) => list[list.length - 1]?.chunk;
+    const same = newest(chunks) === newest(this.chunks) && budget === this.budget && this.canvas.width === this.#width;
     this.chunks = chunks;
     this.budget = budget;
+    if (same) return;
     this.#draw();
     this.#say();
+  }
+
+  get #width() {
+    return Math.round(this.canvas.clientWidth * (devicePixelRatio || 1));
   }
 
   get #slot() {
@@ -87,20 +94,21 @@ export class Lanes {
   #draw() {
     const scale = devicePixelRatio || 1;
     const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    this.canvas.width = Math.round(w * scale);
+    const tones = Object.fromEntries([...STAGES, "faint", "bad", "line", "ink"].map((name) => [name, colour(name)]));
+    this.canvas.width = this.#width;
     this.canvas.height = Math.round(h * scale);
     const context = this.canvas.getContext("2d");
     context.scale(scale, scale);
     const most = Math.max(...this.chunks.map(total), (this.budget ?? 0) * 1.05, 1) * 1.04;
     const y = (/** @type {number} */ value) => h - BOTTOM - (value / most) * (h - BOTTOM - TOP);
     context.font = `11.5px ${colour("sans")}`;
-    axis(context, most, w, y);
-    for (const chunk of this.chunks) this.#bar(context, chunk, y, h);
-    if (known(this.budget)) budgetLine(context, this.budget, w, y);
+    axis(context, tones, most, w, y);
+    for (const chunk of this.chunks) this.#bar(context, tones, chunk, y, h);
+    if (known(this.budget)) budgetLine(context, tones.ink, this.budget, w, y);
   }
 
-  /** @param {any} context @param {any} chunk @param {(value: number) => number} y @param {number} h */
-  #bar(context, chunk, y, h) {
+  /** @param {any} context @param {any} tones colours by name @param {any} chunk @param {(value: number) => number} y @param {number} h */
+  #bar(context, tones, chunk, y, h) {
     const slot = this.#slot;
     const x = LEFT + (chunk.chunk - this.chunks[0].chunk) * slot;
     const [left, width] = [x + slot * 0.14, slot * 0.72];
@@ -108,40 +116,40 @@ export class Lanes {
     context.globalAlpha = this.at === null || this.at === chunk.chunk ? 1 : 0.45;
     for (const stage of STAGES) {
       const value = chunk[stage] ?? 0;
-      context.fillStyle = colour(stage);
+      context.fillStyle = tones[stage];
       context.fillRect(left, y(base + value), width, Math.max(y(base) - y(base + value) - 0.75, 0));
       base += value;
     }
-    if (!chunk.on_time) mark(context, left, width, y(base), h);
-    context.fillStyle = colour("faint");
+    if (!chunk.on_time) mark(context, tones.bad, left, width, y(base), h);
+    context.fillStyle = tones.faint;
     for (let i = 0; i < (chunk.steps ?? 0); i++) context.fillRect(left, h - BOTTOM + 5 + i * 5, width, 3);
     context.globalAlpha = 1;
   }
 }
 
-/** A late chunk: a cap over its bar and a red foot. @param {any} context @param {number} left @param {number} width @param {number} top @param {number} h */
-function mark(context, left, width, top, h) {
-  context.fillStyle = colour("bad");
+/** A late chunk: a cap over its bar and a red foot. @param {any} context @param {string} tone @param {number} left @param {number} width @param {number} top @param {number} h */
+function mark(context, tone, left, width, top, h) {
+  context.fillStyle = tone;
   context.fillRect(left - 1, top - 4, width + 2, 3);
   context.fillRect(left - 1, h - BOTTOM, width + 2, 3);
 }
 
-/** @param {any} context @param {number} most @param {number} w @param {(value: number) => number} y */
-function axis(context, most, w, y) {
+/** @param {any} context @param {any} tones @param {number} most @param {number} w @param {(value: number) => number} y */
+function axis(context, tones, most, w, y) {
   const step = [10, 20, 50, 100, 200, 500, 1000, 5000].find((s) => most / s <= 5) ?? most;
   for (let value = 0; value < most; value += step) {
-    context.fillStyle = colour("line");
+    context.fillStyle = tones.line;
     context.fillRect(LEFT, y(value), w - LEFT, 1);
-    context.fillStyle = colour("faint");
+    context.fillStyle = tones.faint;
     context.textAlign = "right";
     context.fillText(value ? String(value) : "0 ms", LEFT - 8, y(value) + 4);
   }
   context.fillText("steps", LEFT - 8, y(0) + 16);
 }
 
-/** @param {any} context @param {number} budget @param {number} w @param {(value: number) => number} y */
-function budgetLine(context, budget, w, y) {
-  context.strokeStyle = colour("ink");
+/** @param {any} context @param {string} tone @param {number} budget @param {number} w @param {(value: number) => number} y */
+function budgetLine(context, tone, budget, w, y) {
+  context.strokeStyle = tone;
   context.setLineDash([5, 4]);
   context.beginPath();
   context.moveTo(LEFT, y(budget));
