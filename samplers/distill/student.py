@@ -56,7 +56,7 @@ def train_student(
     """Distils the checkpoint `teacher`, starting from its weights."""
     run = start(out, seed, resume, teacher)
     loss = student_loss(teacher_of(teacher, seed), recipe)
-    pictures, pool = picture_pool(codecs, seed + 2, 640), sequence_pool(codecs, seed + 2, 160)
+    pictures, pool = picture_pool(codecs, seed + 2, 320), sequence_pool(codecs, seed + 2, 60)
 
     def refresh() -> None:
         pool.add(2)
