@@ -1,11 +1,13 @@
-"""The consistency stage: a few-step student from the guided teacher.
+"""The few-step stage: losses of a student that serves in one to four steps.
 
-What it is: consistency distillation on the grid of four serving times (one midpoint step of the
-teacher, then the student's own prediction as the target), over clips whose history is partly the
-student's own output. What it is not: the sampler. On Gaussian data four midpoint steps lose 1 % of
-the spread where eight Euler steps lose a third, which would be blur. Sources: arXiv 2303.01469
-(distillation), 2310.14189 (the loss over whole vectors), 2512.15702 (own output as history),
-2207.12598 (guidance).
+What it is: two losses over clips whose history is partly the student's own output, so that it
+learns to come back to the path: flow matching at the serving times with true targets
+(`resampled_loss`), and consistency distillation (`consistency_loss`: one midpoint step of the
+guided teacher, then the student's own prediction as the target). What it is not: the sampler.
+
+On Gaussian data four midpoint steps lose 1 % of the spread where eight Euler steps lose a third,
+which would be blur. Sources: arXiv 2512.15702 (own output as history), 2303.01469 (distillation),
+2310.14189 (the loss over whole vectors), 2207.12598 (guidance).
 """
 
 from dataclasses import dataclass
@@ -17,9 +19,12 @@ from onbeat.models.toybox.text import NULL, PAD
 from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.losses import (
     AUDIO_SHARE,
+    HISTORY_SHARE,
+    draw,
     history_times,
     latents,
     noise_like,
+    velocity_loss,
     weights,
 )
 from onbeat.samplers.distill.networks import Both, Networks, Prompts, encode, mix, predict, shifted
@@ -29,6 +34,8 @@ GRID = 4
 HUBER = 0.03
 """Root-mean-square error below which the loss turns quadratic."""
 CONTEXT_NOISE = 0.02
+SERVING_SHARE = 0.6
+"""Of draws, those at one of the four serving times."""
 MOST_ROUNDS = 2
 """Of own output upon own output in a history."""
 
@@ -41,6 +48,8 @@ class Recipe:
     """Of the picture: 1 is the plain teacher."""
     own_history: float = 0.0
     """Share of pieces whose history is the student's own two-step output."""
+    distil: float = 0.0
+    """Share of pieces that follow the teacher's path; the others learn from the data."""
 
 
 def euler(x: Both, x0: Both, t: Both, s: Both) -> Both:
@@ -137,6 +146,23 @@ def own_output(nets: Networks, clips: Clips, rounds: int, generator: torch.Gener
             both = {k: torch.cat([history[k], x[k]], dim=1) for k in x}
             x0 = {k: v[:, 1:] for k, v in predict(nets, prompts, both, times, history=True).items()}
     return x0
+
+
+def resampled_loss(
+    nets: Networks, recipe: Recipe, clips: Clips, copies: int, generator: torch.Generator
+) -> Tensor:
+    """Flow matching at the serving times, with true targets after the student's own output."""
+    d = draw(nets, clips, copies, generator, SERVING_SHARE)
+    noisy = {k: mix(d.clean[k], d.noise[k], d.times[k]) for k in d.clean}
+    own = d.history and float(torch.rand((), generator=generator)) < recipe.own_history
+    if own:
+        rounds = int(torch.randint(1, MOST_ROUNDS + 1, (), generator=generator))
+        mine = own_output(nets, clips, rounds, generator)
+        past = {k: t[:, :1] for k, t in d.times.items()}
+        noisy = _with_history({k: mix(mine[k], d.noise[k][:, :1], past[k]) for k in mine}, noisy)
+    got = predict(nets, encode(nets, clips.text, clips.change), noisy, d.times, history=d.history)
+    share = 0.0 if own else HISTORY_SHARE
+    return velocity_loss(got, d, weights(clips), share)
 
 
 def consistency_loss(

@@ -19,6 +19,7 @@ LEAST_TIME = 0.3
 """The velocity weight 1 / t^2 stops growing below this time."""
 PURE_NOISE = 0.12
 """Share of draws at t = 1, where every chunk starts."""
+SERVING_TIMES = 4
 LEAST_HISTORY_NOISE, MOST_HISTORY_NOISE = 0.005, 0.25
 
 
@@ -51,10 +52,15 @@ def noise_like(clean: Both, generator: torch.Generator) -> Both:
     return {n: torch.randn(x.shape, generator=generator) for n, x in clean.items()}
 
 
-def grid_positions(b: int, copies: int, n: int, generator: torch.Generator) -> Tensor:
-    """u in (0, 1], stratified over the copies of a chunk, some exactly 1."""
+def grid_positions(
+    b: int, copies: int, n: int, generator: torch.Generator, serving: float = 0.0
+) -> Tensor:
+    """u in (0, 1], stratified over the copies of a chunk, some exactly 1; a share of `serving` is
+    rounded up to the four serving times."""
     strata = torch.rand(b, copies, n, generator=generator).argsort(1)
     u = (strata + torch.rand(b, copies, n, generator=generator)) / copies
+    served = torch.rand(b, copies, n, generator=generator) < serving
+    u = torch.where(served, (u * SERVING_TIMES).ceil() / SERVING_TIMES, u)
     pure = torch.rand(b, copies, n, generator=generator) < PURE_NOISE
     return u.masked_fill(pure, 1.0)
 
@@ -65,11 +71,17 @@ def history_times(b: int, n: int, generator: torch.Generator) -> Tensor:
     return (MOST_HISTORY_NOISE * low).clamp(min=LEAST_HISTORY_NOISE)
 
 
-def draw(nets: Networks, clips: Clips, copies: int, generator: torch.Generator) -> Draw:
+def draw(
+    nets: Networks,
+    clips: Clips,
+    copies: int,
+    generator: torch.Generator,
+    serving: float = 0.0,
+) -> Draw:
     """Random times and noise: a history (if there is more than one chunk) and `copies`."""
     b, n = clips.video.shape[:2]
     history = n > 1
-    u = grid_positions(b, copies, n, generator)
+    u = grid_positions(b, copies, n, generator, serving)
     if history:
         u = torch.cat([history_times(b, n, generator), u], dim=1)
     times = {m.name: shifted(u, m.shift) for m in nets.config.spec().modalities}
@@ -80,7 +92,9 @@ def draw(nets: Networks, clips: Clips, copies: int, generator: torch.Generator) 
     return Draw(clean=clean, noise=noise, times=times, grid=u, history=history)
 
 
-def velocity_loss(got: Both, d: Draw, token_weights: Both) -> Tensor:
+def velocity_loss(
+    got: Both, d: Draw, token_weights: Both, history_share: float = HISTORY_SHARE
+) -> Tensor:
     """Mean of squared velocity errors (x0 errors over t), weighted by token and stream."""
     total = torch.zeros(())
     for name, share in (("audio", AUDIO_SHARE), ("video", 1.0)):
@@ -88,7 +102,7 @@ def velocity_loss(got: Both, d: Draw, token_weights: Both) -> Tensor:
         scale = d.times[name].clamp(min=LEAST_TIME).square().reciprocal()[..., None]
         per_stream = (error * scale * token_weights[name]).mean((0, 2, 3))
         if d.history:
-            total = total + share * HISTORY_SHARE * per_stream[0]
+            total = total + share * history_share * per_stream[0]
             per_stream = per_stream[1:]
         total = total + share * per_stream.mean()
     return total

@@ -1,4 +1,4 @@
-"""The consistency stage's run: its data, pieces and schedule.
+"""The run of the few-step stage: its data, pieces and schedule.
 
 What it is: what consistency.py's loss is fed with. What it is not: the loss or the loop.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from onbeat.samplers.distill.consistency import Recipe, consistency_loss
+from onbeat.samplers.distill.consistency import Recipe, consistency_loss, resampled_loss
 from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.loop import Run, Stage, train_loop
 from onbeat.samplers.distill.networks import Networks
@@ -25,14 +25,16 @@ from onbeat.samplers.distill.teacher import (
     start,
 )
 
-PEAK = 0.25
+PEAK = 0.6
 """Of the teacher's learning rates."""
-PICTURE_PIECES, SEQUENCE_PIECES = 1, 3
+PICTURE_PIECES, SEQUENCE_PIECES = 2, 4
 
 
 def student_loss(teacher: Networks, recipe: Recipe) -> Callable[..., Tensor]:
     def loss(nets: Networks, clips: Clips, copies: int, generator: torch.Generator) -> Tensor:
-        return consistency_loss(nets, teacher, recipe, clips, copies, generator)
+        if float(torch.rand((), generator=generator)) < recipe.distil:
+            return consistency_loss(nets, teacher, recipe, clips, copies, generator)
+        return resampled_loss(nets, recipe, clips, copies, generator)
 
     return loss
 
@@ -59,7 +61,7 @@ def train_student(
     pictures, pool = picture_pool(codecs, seed + 2, 320), sequence_pool(codecs, seed + 2, 60)
 
     def refresh() -> None:
-        pool.add(2)
+        pool.add(3)
         pictures.add(6)
 
     stage = Stage(

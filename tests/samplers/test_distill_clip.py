@@ -9,6 +9,8 @@ from onbeat.models.toybox.dit import Attend
 from onbeat.models.toybox.rope import window_rope
 from onbeat.models.toybox.text import tokenise
 from onbeat.samplers.distill.clip import Layout, clip_attention, prompt_of_chunk
+from onbeat.samplers.distill.consistency import Recipe, own_output, resampled_loss
+from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.generate import page_table
 from onbeat.samplers.distill.networks import Networks, encode, predict
 
@@ -127,3 +129,36 @@ def test_copies_do_not_see_each_other() -> None:
 
 def test_prompt_of_chunk() -> None:
     assert prompt_of_chunk(torch.tensor([1, 3]), 3).tolist() == [[0, 1, 1], [0, 0, 0]]
+
+
+def clips() -> Clips:
+    g = torch.Generator().manual_seed(2)
+    return Clips(
+        audio=torch.randn(1, 3, 4, 24, generator=g),
+        video=torch.randn(1, 3, 16, 256, generator=g),
+        audio_weight=torch.ones(1, 3, 4),
+        video_weight=torch.ones(1, 3, 16),
+        text=prompts(),
+        change=torch.tensor([3]),
+    )
+
+
+def test_own_output_is_what_serving_would_make_after_true_history() -> None:
+    nets = networks()
+    one, two = (own_output(nets, clips(), n, torch.Generator().manual_seed(3)) for n in (1, 2))
+    assert one["video"].shape == (1, 1, 3, 16, 256)
+    assert one["video"].isfinite().all()
+    assert not torch.allclose(one["video"], two["video"])
+
+
+def test_own_history_is_seen_by_the_loss() -> None:
+    nets = networks()
+    true, own = (
+        float(
+            resampled_loss(
+                nets, Recipe(own_history=share), clips(), 1, torch.Generator().manual_seed(4)
+            )
+        )
+        for share in (0.0, 1.0)
+    )
+    assert true != own and own > 0.0

@@ -120,6 +120,8 @@ def test_positions_cover_the_grid_and_hit_pure_noise() -> None:
     u = grid_positions(64, 4, 8, torch.Generator().manual_seed(0))
     assert 0.08 < float((u == 1.0).float().mean()) < 0.17
     assert float(u.min()) < 0.02 and u.shape == (64, 4, 8)
+    served = grid_positions(64, 4, 8, torch.Generator().manual_seed(0), serving=1.0)
+    assert served.unique().tolist() == [0.25, 0.5, 0.75, 1.0]
     past = history_times(64, 8, torch.Generator().manual_seed(0))
     assert 0.0 < float(past.min()) and float(past.max()) <= 0.25
 
