@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from onbeat.models.registry import load_model
+from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.launch import EngineLaunch
 from onbeat.server.engine.messages import Event
@@ -21,10 +22,19 @@ def build_engine(
     """The warm engine and the slots it writes to; `make_slots` is told the size of one."""
     model = load_model(launch.model, weights=Path(launch.weights) if launch.weights else None)
     slots = make_slots(slot_bytes(model.spec))
-    engine = Engine(model, engine_settings(launch), slots, emit)
+    compute, decode = _known(launch.step_ms), _known(launch.decode_ms)
+    settings = engine_settings(launch)
+    engine = Engine(model, settings, slots, emit, compute=compute, decode=decode)
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process; collections skip them
     return engine, slots
+
+
+def _known(milliseconds: dict[int, float]) -> CostModel | None:
+    """A cost table that was measured before, None if there is none."""
+    if not milliseconds:
+        return None
+    return CostModel({rows: ms / 1e3 for rows, ms in milliseconds.items()})
 
 
 def engine_settings(launch: EngineLaunch) -> EngineSettings:

@@ -17,6 +17,7 @@ from onbeat.server.engine.cost import CostModel, sizes_to
 from onbeat.server.engine.executor import Executor
 from onbeat.server.engine.messages import OpenStream
 from onbeat.server.engine.pool import KVPool, Window
+from onbeat.server.engine.settings import Clock, EngineSettings
 from onbeat.server.engine.streams import Conditions, Ladder, Stream
 
 COMPUTE_SECONDS = 1.4
@@ -24,9 +25,47 @@ DECODE_SECONDS = 0.4
 MIN_ROUNDS, MAX_ROUNDS = 3, 60
 
 
+MEASURE_AGAIN_SECONDS = 10.0
+
+
+class Costs:
+    """The cost tables of both lanes: given, or measured now."""
+
+    def __init__(
+        self,
+        model: CausalModel,
+        pool: KVPool,
+        settings: EngineSettings,
+        clock: Clock,
+        compute: CostModel | None,
+        decode: CostModel | None,
+    ) -> None:
+        self._model, self._pool, self._settings, self._clock = model, pool, settings, clock
+        known = compute is not None and decode is not None
+        self._measured_at = -float("inf") if known else clock.now()
+        self.decode = decode or self._measure_decode()
+        self.compute = compute or self._measure_compute()
+
+    def doubt(self) -> None:
+        """Measures again, at most every 10 s. For an idle engine that would refuse its first
+        stream: it was measured in a busy moment, and running nothing it would never learn."""
+        if self._clock.now() - self._measured_at > MEASURE_AGAIN_SECONDS:
+            self._measured_at = self._clock.now()
+            self.decode.restart(self._measure_decode())
+            self.compute.restart(self._measure_compute())
+
+    def _measure_decode(self) -> CostModel:
+        return measure_decode(self._model, self._settings.max_decode_rows)
+
+    def _measure_compute(self) -> CostModel:
+        beside = 1 if self._settings.decode_lane else 0
+        return measure_compute(self._model, self._pool, self._settings.max_rows, beside=beside)
+
+
 def measure(sizes: list[int], seconds: float, run: Callable[[int], None]) -> CostModel:
-    """Median and tail of `run(size)`. The sizes take turns, so that a busy moment of the machine
-    falls on all of them alike."""
+    """A low quartile and the tail of `run(size)`. The sizes take turns, so that a busy moment of
+    the machine falls on all alike. What other programs take only ever adds, and is not the model's
+    cost; if it lasts, `CostModel.observe` learns of it."""
     times: dict[int, list[float]] = {size: [] for size in sizes}
     for size in sizes:
         run(size)
@@ -38,9 +77,9 @@ def measure(sizes: list[int], seconds: float, run: Callable[[int], None]) -> Cos
             run(size)
             times[size].append(time.perf_counter() - started)
         rounds += 1
-    medians = {size: sorted(t)[rounds // 2] for size, t in times.items()}
-    tails = sorted(sorted(t)[int(0.9 * (rounds - 1))] / medians[s] for s, t in times.items())
-    return CostModel(medians, margin=tails[len(tails) // 2])
+    low = {size: sorted(t)[rounds // 4] for size, t in times.items()}
+    tails = sorted(sorted(t)[int(0.9 * (rounds - 1))] / low[s] for s, t in times.items())
+    return CostModel(low, margin=tails[len(tails) // 2])
 
 
 def measure_decode(model: CausalModel, max_rows: int) -> CostModel:

@@ -16,6 +16,7 @@ GAIN = 1.02
 LOCAL_RATE = 0.1
 GLOBAL_RATE = 0.02
 MIN_MARGIN, MAX_MARGIN = 1.05, 2.0
+FAR_TOO_HIGH = 0.5
 RECENT = 256
 REFRESH = 16
 STALE = 400
@@ -62,9 +63,17 @@ class CostModel:
         """Median seconds by measured rows."""
         return dict(zip(self._rows, self._seconds, strict=True))
 
+    def restart(self, measured: "CostModel") -> None:
+        """Forgets everything and goes on from a new measurement."""
+        self.__dict__.update(measured.__dict__)
+
     def observe(self, rows: int, seconds: float) -> None:
-        """Learns from one forward: sizes near `rows` at once, all others slowly."""
+        """Learns from one forward: sizes near `rows` at once, all others slowly. A forward in less
+        than half its time says that the table is wrong as a whole, as no luck makes it so fast."""
         ratio = seconds / self.median(rows)
+        if ratio < FAR_TOO_HIGH:
+            self._seconds = [s * FAR_TOO_HIGH for s in self._seconds]
+            return
         self._ratios.append(ratio)
         clipped = min(max(ratio, 0.5), 2.0) - 1.0
         near = bisect_left(self._rows, rows)

@@ -15,7 +15,7 @@ import torch
 from onbeat.models.spec import CausalModel
 from onbeat.samplers.consistency import end_chunk
 from onbeat.server.engine.admission import Admission
-from onbeat.server.engine.calibrate import measure_compute, measure_decode
+from onbeat.server.engine.calibrate import Costs
 from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.decode import DecodeJob, DecodeLane
 from onbeat.server.engine.delivery import Delivery, Finished
@@ -70,10 +70,8 @@ class Engine:
         self._clock = clock or MonotonicClock()
         streams = settings.max_streams + settings.max_jobs
         self.pool = KVPool(self.spec, settings.pages or streams * pages_per_stream(self.spec))
-        self.decode_cost = decode or measure_decode(model, settings.max_decode_rows)
-        self.cost = compute or measure_compute(
-            model, self.pool, settings.max_rows, beside=1 if settings.decode_lane else 0
-        )
+        self.costs = Costs(model, self.pool, settings, self._clock, compute, decode)
+        self.cost, self.decode_cost = self.costs.compute, self.costs.decode
         self.admission = Admission(
             compute=self.cost,
             decode=self.decode_cost,
@@ -130,7 +128,11 @@ class Engine:
     def run(self) -> None:
         """Ticks until a Shutdown, then returns every page and slot that it still holds."""
         torch.set_num_threads(self.settings.compute_threads)
-        self._emit(ready_event(self.spec, self.admission, self.cost, self._slots, self.pool))
+        self._emit(
+            ready_event(
+                self.spec, self.admission, self.cost, self.decode_cost, self._slots, self.pool
+            )
+        )
         try:
             while not self.stopped:
                 if not self.tick():
@@ -180,6 +182,8 @@ class Engine:
     def _obey(self, command: Command, now: float) -> None:
         match command:
             case OpenStream():
+                if not self.roster.streams and self.roster.refused(command):
+                    self.costs.doubt()
                 stream = self.roster.open(command, now)
                 if stream is not None and stream.uncommitted:
                     self._warm_decoder(stream, now)
@@ -328,6 +332,7 @@ class Engine:
         stream.counters.steps = state.step
         stream.uncommitted.append(state)
         stream.fresh = False
+        stream.drops_in_a_row = 0
         self._next_chunk(stream)
 
     def _decode_job(
@@ -354,6 +359,7 @@ class Engine:
             ChunkDropped(stream_id=stream.id, chunk=stream.chunk, cause=cause, playout_at=due)
         )
         stream.counters.dropped += 1
+        stream.drops_in_a_row += 1
         stream.ladder.dropped()
         self._next_chunk(stream)
 

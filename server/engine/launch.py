@@ -31,6 +31,9 @@ class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
     max_streams: int = 66
     pages: int = 0
     ring_slots: int = 64
+    step_ms: dict[int, float] = {}
+    decode_ms: dict[int, float] = {}
+    """Costs by rows that an earlier engine process measured; empty: measure at start."""
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):

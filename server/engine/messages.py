@@ -61,7 +61,8 @@ Command = OpenStream | ControlStream | CloseStream | ReleaseSlot | Shutdown
 
 
 class EngineReady(Message, frozen=True, kw_only=True):
-    """The engine is warm. `step_ms` maps rows of a batch to the calibrated step time."""
+    """The engine is warm. `step_ms` and `decode_ms` map rows of a batch to the time of one forward
+    and one decode, as calibrated."""
 
     pid: int
     model: str
@@ -75,7 +76,7 @@ class EngineReady(Message, frozen=True, kw_only=True):
     window_chunks: int
     capacity_streams: int
     step_ms: dict[int, float]
-    ring_name: str
+    decode_ms: dict[int, float]
     ring_slots: int
     ring_slot_bytes: int
 
@@ -161,7 +162,7 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineStats(Message, frozen=True, kw_only=True):
-    """A picture of the engine, a few times a second. Lists: one entry per forward since the last."""
+    """A picture of the engine, a few times a second. Lists: per forward since the last."""
 
     at: float
     streams: list[StreamStats]

@@ -4,6 +4,7 @@ Open live streams go on from their snapshot (the latents of the window, which th
 chunks pass by); job streams end with reason "engine_lost" and are the job worker's to start again.
 """
 
+import contextlib
 import queue
 import shutil
 import threading
@@ -135,6 +136,9 @@ class EngineProcess:
             )
             self._width = event.width
             self._registry.window_chunks = event.window_chunks
+            self._launch = msgspec.structs.replace(
+                self._launch, step_ms=event.step_ms, decode_ms=event.decode_ms
+            )
             for command in self._registry.reopen():
                 self._push(command)
 
@@ -210,7 +214,9 @@ class EngineProcess:
         self._child = start_child(self._launch, folder)
 
     def _push(self, command: Command) -> None:
-        self._commands.send(self._encoder.encode(command), zmq.DONTWAIT)
+        """An engine that has just died cannot be told, and need not be: the registry knows."""
+        with contextlib.suppress(zmq.Again):
+            self._commands.send(self._encoder.encode(command), zmq.DONTWAIT)
 
     def _end(self, *, grace: float) -> None:
         assert self._child is not None

@@ -15,7 +15,12 @@ from onbeat.server.engine.stats import Interval
 
 
 def ready_event(
-    spec: ModelSpec, admission: Admission, cost: CostModel, slots: SlotWriter, pool: KVPool
+    spec: ModelSpec,
+    admission: Admission,
+    cost: CostModel,
+    decode_cost: CostModel,
+    slots: SlotWriter,
+    pool: KVPool,
 ) -> EngineReady:
     demand = Demand(rows=1 + spec.default_steps, period=spec.chunk_seconds)
     pages = pages_per_stream(spec)
@@ -32,7 +37,7 @@ def ready_event(
         window_chunks=spec.window_chunks,
         capacity_streams=admission.capacity(demand, pages=pages, total_pages=pool.total),
         step_ms={rows: 1e3 * seconds for rows, seconds in cost.table().items()},
-        ring_name="",
+        decode_ms={rows: 1e3 * seconds for rows, seconds in decode_cost.table().items()},
         ring_slots=slots.total,
         ring_slot_bytes=slot_bytes(spec),
     )

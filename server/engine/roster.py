@@ -61,7 +61,7 @@ class Roster:
 
     def open(self, command: OpenStream, now: float) -> Stream | None:
         """Adds a stream, or refuses it with a reason; says which."""
-        refusal = self._invalid(command) or self._full(command)
+        refusal = self.refused(command)
         if refusal is None:
             try:
                 stream = self._make(command, now)
@@ -76,6 +76,10 @@ class Roster:
         recognised = list(stream.now.encoded.recognised)
         self._emit(StreamOpened(stream_id=stream.id, recognised=recognised))
         return stream
+
+    def refused(self, command: OpenStream) -> StreamRefused | None:
+        """Why the stream cannot be opened, None if it can."""
+        return self._invalid(command) or self._full(command)
 
     def _invalid(self, command: OpenStream) -> StreamRefused | None:
         reason = self._wrong_numbers(command.seed, command.steps)
@@ -97,7 +101,8 @@ class Roster:
         return None
 
     def _full(self, command: OpenStream) -> StreamRefused | None:
-        """Pages are reserved whole, so that sharing a prompt never promises a page twice."""
+        """Pages are reserved whole, so that sharing a prompt never promises a page twice. A stream
+        with a snapshot was admitted before; the time it needs was promised then."""
         live = self.live_demands()
         mine = len(live) if command.kind == "live" else len(self.streams) - len(live)
         most = self._settings.max_streams if command.kind == "live" else self._settings.max_jobs
@@ -108,7 +113,7 @@ class Roster:
             reason = f"{mine} {command.kind} streams are open, at most {most} are allowed"
         elif pages > free:
             reason = f"it needs {pages} pages of key-value memory, {free} are free"
-        elif command.kind == "live" and self._settings.admission:
+        elif command.kind == "live" and self._settings.admission and command.snapshot is None:
             demand = self.demand(command.steps)
             refusal = self._admission.refuse(live, demand, pages=pages, free=free)
             if refusal is not None:

@@ -43,7 +43,7 @@ class Candidate:
     chunk_rows: int
     """Forwards of each later chunk (commit and planned steps)."""
     droppable: bool
-    """False while the stream has no clock yet (its first chunk)."""
+    """False while the stream has no clock yet (its first chunk), and after many drops in a row."""
 
     @property
     def optional(self) -> bool:

@@ -14,6 +14,9 @@ from onbeat.server.engine.messages import OpenStream, StreamStats
 from onbeat.server.engine.pool import Window
 from onbeat.server.engine.scheduler import Candidate, Work
 
+MAX_DROPS_IN_A_ROW = 5
+"""Then a chunk is made however late it is: a picture for the viewer, and a cost to learn from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
@@ -71,6 +74,8 @@ class Stream:
     """When `anchor_chunk` is due; None before the stream has a clock."""
     anchor_chunk: int = 0
     paused: bool = False
+    drops_in_a_row: int = 0
+    """Chunks dropped since the last one that was made."""
     in_decode: int = 0
     failed: str | None = None
     times: ChunkTimes = field(default_factory=ChunkTimes)
@@ -186,5 +191,5 @@ def candidate(
         rows_needed=before + (done == 0),
         steps_done=done,
         chunk_rows=1 + (stream.now.steps or spec.default_steps),
-        droppable=due is not None,
+        droppable=due is not None and stream.drops_in_a_row < MAX_DROPS_IN_A_ROW,
     )

@@ -41,7 +41,7 @@ class EdfS:
 
     def plan(self, now: float, candidates: Sequence[Candidate], cost: StepCost) -> Plan:
         live = [c for c in candidates if c.kind == "live"]
-        drops = {c.stream for c in live if self._hopeless(now, c, cost)}
+        drops = {c.stream for c in live if c.arrival <= now and self._hopeless(now, c, cost)}
         live = [c for c in live if c.stream not in drops]
         wanted = sorted(ready(now, live), key=_urgency)
         finish = self._early(now, wanted, live, cost) if self._anytime else set()

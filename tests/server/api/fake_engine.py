@@ -137,7 +137,7 @@ class FakeEngine:
             window_chunks=12,
             capacity_streams=self.capacity,
             step_ms={1: 5.0},
-            ring_name="none",
+            decode_ms={1: 2.0},
             ring_slots=4,
             ring_slot_bytes=1,
         )

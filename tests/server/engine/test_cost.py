@@ -66,3 +66,10 @@ def test_measuring_runs_every_size_in_turn() -> None:
     cost = measure([1, 2, 4], 0.0, seen.append)
     assert seen[:6] == [1, 2, 4, 1, 2, 4]
     assert set(cost.table()) == {1, 2, 4}
+
+
+def test_a_table_from_a_busy_moment_is_corrected_within_a_few_forwards() -> None:
+    cost = CostModel({1: 10.0, 4: 12.0})
+    for _ in range(12):
+        cost.observe(1, 0.005)
+    assert cost.median(1) < 0.011 and cost.median(4) < 0.02
