@@ -47,6 +47,10 @@ class ServerProcess:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
+    def delete(self, path: str) -> None:
+        request = urllib.request.Request(self.url + path, method="DELETE")
+        urllib.request.urlopen(request, timeout=10).close()
+
     def wait_ready(self) -> float:
         """Seconds until streams can be opened. Raises RuntimeError with the end of the log."""
         began = time.monotonic()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ import pytest
 from onbeat.models.toybox.concepts import BACKGROUNDS
 from onbeat.models.toybox.detector import find_blob
 from tests.e2e.chromium import Watched
-from tests.e2e.conftest import OpenPage, wait_empty
+from tests.e2e.conftest import OpenPage
 from tests.e2e.server_process import ServerProcess
 
 pytestmark = pytest.mark.browser
@@ -133,8 +134,11 @@ def test_leaving_ends_the_session(open_page: OpenPage, server: ServerProcess) ->
     watched = open_page(scene(RED))
     watched.wait_state("Live")
     assert server.get("/v1/overview")["live"]["sessions"] == 1
-    watched.page.goto("about:blank")
-    wait_empty(server)
+    watched.page.click("text=Latency")
+    deadline = time.monotonic() + 5
+    while server.get("/v1/overview")["live"]["sessions"] and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert server.get("/v1/overview")["live"]["sessions"] == 0
 
 
 def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) -> None:
@@ -177,7 +181,7 @@ def test_renders_a_file(open_page: OpenPage) -> None:
     link.first.wait_for(timeout=60_000)
     with watched.page.expect_download() as download:
         link.first.click()
-    assert download.value.suggested_filename == "a-red-ball-bouncing-over-the-sea.mp4"
+    assert download.value.suggested_filename.endswith(".mp4")
     assert b"ftyp" in download.value.path().read_bytes()[:16]
 
 
