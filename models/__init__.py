@@ -1,1 +1,1 @@
-"""Generative models: what they are (spec), how they are found (registry), and the embedded toybox."""
+"""Generative models: their contract (spec), how they are found (registry), the embedded toybox."""

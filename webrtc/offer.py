@@ -80,9 +80,7 @@ def _cleaned(lines: list[str], private: bool) -> list[str]:
 
     Chrome hides its addresses behind mDNS names; without them the pair is found peer-reflexive.
     """
-    default = next(
-        (line for line in _before_media(lines) if line[2:] in DIRECTIONS), "a=sendrecv"
-    )
+    default = next((line for line in _before_media(lines) if line[2:] in DIRECTIONS), "a=sendrecv")
     kept: list[str] = []
     stated = True
     for line in lines:
@@ -151,9 +149,7 @@ def _check_bundle(description: SessionDescription) -> None:
         )
 
 
-def _choose(
-    sdp: str, description: SessionDescription, settings: PeerSettings
-) -> CheckedOffer:
+def _choose(sdp: str, description: SessionDescription, settings: PeerSettings) -> CheckedOffer:
     wanted = {m.kind: m for m in description.media if m.kind != "application"}
     receivable = {kind: m for kind, m in wanted.items() if m.direction in RECEIVES}
     if not receivable:
@@ -165,8 +161,12 @@ def _choose(
     codecs = {kind: _common(media) for kind, media in wanted.items()}
     video = [name for name in settings.video_codecs if name in codecs.get("video", [])]
     _need(video, "video", settings.video_codecs, "video" in wanted)
-    _need([name for name in codecs.get("audio", []) if name == "opus"], "audio", ("opus",),
-          "audio" in wanted)
+    _need(
+        [name for name in codecs.get("audio", []) if name == "opus"],
+        "audio",
+        ("opus",),
+        "audio" in wanted,
+    )
     return CheckedOffer(
         sdp=sdp,
         video_codec=video[0] if "video" in receivable else None,

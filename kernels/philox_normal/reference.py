@@ -62,12 +62,13 @@ def box_muller(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> tuple[Doubles, D
 
     Read as signed: radius from u = (a + 2^31 + 1/2) / 2^32 in (0, 1), angle b / 2^31 half turns.
     """
-    unit = a.view(np.int32) + (2.0**31 + 0.5)
+    unit = a.view(np.int32).astype(np.float64)
+    unit += 2.0**31 + 0.5
     unit *= 2.0**-32
     radius = _log(unit)
     radius *= -2.0
     np.sqrt(radius, out=radius)
-    sine, cosine = _sincos(b.view(np.int32) * (math.pi * 2.0**-31))
+    sine, cosine = _sincos(b.view(np.int32).astype(np.float64) * (math.pi * 2.0**-31))
     cosine *= radius
     sine *= radius
     return cosine, sine

@@ -27,4 +27,5 @@ def test_plug_ins_are_found_and_called(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="builtins:dict", group=registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
     assert model_names() == ("mine", "toybox")
-    assert load_model("mine", device="cpu") == {"weights": None, "device": "cpu"}
+    loaded: object = load_model("mine", device="cpu")
+    assert loaded == {"weights": None, "device": "cpu"}

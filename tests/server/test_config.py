@@ -1,6 +1,7 @@
 """Settings: precedence, and errors that name field, value and what is allowed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,7 @@ def test_flags_win_over_environment_over_file_over_defaults(
     assert settings.policy == "edf-s"
 
 
-def test_the_environment_names_the_file(
-    monkeypatch: pytest.MonkeyPatch, config_file: Path
-) -> None:
+def test_the_environment_names_the_file(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> None:
     monkeypatch.setenv("ONBEAT_CONFIG", str(config_file))
     assert load_settings().port == 1111
 
@@ -40,7 +39,7 @@ def test_the_environment_names_the_file(
         ({"headroom": 0}, "headroom: 0 is not allowed"),
     ],
 )
-def test_wrong_flags_are_named(flags: dict[str, object], expected: str) -> None:
+def test_wrong_flags_are_named(flags: dict[str, Any], expected: str) -> None:
     with pytest.raises(SettingsError) as raised:
         load_settings(**flags)
     assert expected in str(raised.value)

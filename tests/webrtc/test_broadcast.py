@@ -109,9 +109,7 @@ async def test_nothing_is_due_while_nobody_watches(stage: Stage, chunk: Make) ->
     assert stage.video[0].is_keyframe
 
 
-async def test_each_frame_is_counted_once_whatever_becomes_of_it(
-    stage: Stage, chunk: Make
-) -> None:
+async def test_each_frame_is_counted_once_whatever_becomes_of_it(stage: Stage, chunk: Make) -> None:
     stage.watch()
     await asyncio.sleep(0.05)
     stage.broadcast.push(chunk(0, 1000.0))
