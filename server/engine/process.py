@@ -4,7 +4,6 @@ Open live streams go on from their snapshot (the latents of the window, which th
 chunks pass by); job streams end with reason "engine_lost" and are the job worker's to start again.
 """
 
-import contextlib
 import queue
 import shutil
 import threading
@@ -207,16 +206,18 @@ class EngineProcess:
         folder = make_folder()
         self._commands = self._context.socket(zmq.PUSH)
         self._events = self._context.socket(zmq.PULL)
-        for socket, name in ((self._commands, "commands"), (self._events, "events")):
+        for socket in (self._commands, self._events):
             socket.set_hwm(0)
-            socket.bind(f"ipc://{folder}/{name}")
+        # The sender connects: a bound one refuses what it is given before a peer is there.
+        self._commands.connect(f"ipc://{folder}/commands")
+        self._events.bind(f"ipc://{folder}/events")
         self._heard_at = time.monotonic()
         self._child = start_child(self._launch, folder)
 
     def _push(self, command: Command) -> None:
-        """An engine that has just died cannot be told, and need not be: the registry knows."""
-        with contextlib.suppress(zmq.Again):
-            self._commands.send(self._encoder.encode(command), zmq.DONTWAIT)
+        """Queued without limit until the engine listens; lost with an engine that has died, whose
+        streams the registry knows."""
+        self._commands.send(self._encoder.encode(command), zmq.DONTWAIT)
 
     def _end(self, *, grace: float) -> None:
         assert self._child is not None

@@ -76,7 +76,7 @@ def _read_commands(
 ) -> None:
     socket = context.socket(zmq.PULL)
     socket.set_hwm(0)
-    socket.connect(address)
+    socket.bind(address)
     decoder = msgspec.msgpack.Decoder(Command)
     while True:
         try:

@@ -21,6 +21,7 @@ from onbeat.server.engine.messages import (
     Event,
     OpenStream,
     StreamEnded,
+    StreamOpened,
 )
 from onbeat.server.engine.process import EngineProcess
 
@@ -71,6 +72,12 @@ def _open(stream_id: str, *, job: bool = False) -> OpenStream:
         seed=5,
         total_chunks=200 if job else None,
     )
+
+
+def test_commands_wait_for_an_engine_that_does_not_listen_yet(engine: EngineProcess) -> None:
+    engine._push(_open("live"))  # past the registry, which would send it once the engine is ready
+    chunk, _ = _until(engine, lambda e: isinstance(e, StreamOpened))
+    assert isinstance(chunk, StreamOpened) and chunk.stream_id == "live"
 
 
 def test_streams_opened_before_the_engine_is_ready_run(engine: EngineProcess) -> None:
