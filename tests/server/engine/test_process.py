@@ -22,6 +22,7 @@ from onbeat.server.engine.messages import (
     OpenStream,
     StreamEnded,
     StreamOpened,
+    StreamRefused,
 )
 from onbeat.server.engine.process import EngineProcess
 
@@ -76,8 +77,8 @@ def _open(stream_id: str, *, job: bool = False) -> OpenStream:
 
 def test_commands_wait_for_an_engine_that_does_not_listen_yet(engine: EngineProcess) -> None:
     engine._push(_open("live"))  # past the registry, which would send it once the engine is ready
-    chunk, _ = _until(engine, lambda e: isinstance(e, StreamOpened))
-    assert isinstance(chunk, StreamOpened) and chunk.stream_id == "live"
+    answer, _ = _until(engine, lambda e: isinstance(e, StreamOpened | StreamRefused))
+    assert isinstance(answer, StreamOpened | StreamRefused) and answer.stream_id == "live"
 
 
 def test_streams_opened_before_the_engine_is_ready_run(engine: EngineProcess) -> None:
