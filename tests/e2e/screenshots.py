@@ -42,13 +42,11 @@ def take(browser: Browser, url: str, out: Path) -> None:
     first = open_live(browser, url, PROMPTS[0], width=1280, height=1010)
     others = [open_live(browser, url, p, width=420, height=420) for p in PROMPTS[1:]]
     time.sleep(WARM_SECONDS)
-    first.fill("#prompt", PROMPTS[0].replace("red", "orange"))
+    first.fill("#prompt", PROMPTS[0].replace("red", "green"))
     first.press("#prompt", "Control+Enter")
     time.sleep(6)
     first.screenshot(path=out / "preview.png")
-    board = others[0].context.browser
-    assert board is not None
-    page = board.new_context(
+    page = browser.new_context(
         viewport={"width": 1280, "height": 900}, color_scheme="dark", device_scale_factor=1.5
     ).new_page()
     page.goto(url + "/dashboard")
@@ -56,6 +54,9 @@ def take(browser: Browser, url: str, out: Path) -> None:
     page.click("[data-range='120']")
     time.sleep(5)
     page.screenshot(path=out / "dashboard.png", full_page=True)
+    for done in (page, first, *others):
+        done.goto("about:blank")
+    time.sleep(2)
 
 
 def take_phone(browser: Browser, url: str, out: Path) -> None:

@@ -1,7 +1,7 @@
 // @ts-check
 /** Why is it slow: the stage that costs most, and a sentence about it. A pure function of two reports. */
 import { known, ms } from "../shared/format.js";
-import { STAGE_WORDS } from "../shared/stages.js";
+import { SERVER_STAGES, STAGE_WORDS } from "../shared/stages.js";
 
 /** Milliseconds of each stage that is known, in order of a frame's way.
  * @param {any} status the server's last "status" @param {any} received the viewer's last report @returns {[string, number][]} */
@@ -31,15 +31,20 @@ const REASONS = {
   buffer: "your browser holds frames back to even out the network",
 };
 
-/** @param {any} status @param {any} received @param {boolean} starved whether far fewer frames are shown than arrive
+/** @param {[string, number][]} times not empty */
+const longest = (times) => times.reduce((a, b) => (b[1] > a[1] ? b : a));
+
+/** What leaves the server late was made late, and the browser's buffer grows because of it: then only the server's stages count.
+ * @param {any} status @param {any} received @param {boolean} starved whether far fewer frames are shown than arrive
  * @returns {{stage: string | null, head: string, text: string}} */
 export function explain(status, received, starved) {
   const times = stageTimes(status, received);
-  if (!status || !times.length) return { stage: null, head: "No numbers yet.", text: "" };
-  const [stage, cost] = times.reduce((a, b) => (b[1] > a[1] ? b : a));
-  const part = `${STAGE_WORDS[stage]}, ${ms(cost)} ms`;
+  if (!times.some(([name]) => SERVER_STAGES.includes(name))) return { stage: null, head: "No numbers yet.", text: "" };
   const onTime = status.on_time_ratio;
-  if (known(onTime) && onTime < 0.98) {
+  const late = known(onTime) && onTime < 0.98;
+  const [stage, cost] = longest(late ? times.filter(([name]) => SERVER_STAGES.includes(name)) : times);
+  const part = `${STAGE_WORDS[stage]}, ${ms(cost)} ms`;
+  if (late) {
     return { stage, head: `${Math.round((1 - onTime) * 100)} % of frames come late.`, text: `Slowest part: ${part}: ${REASONS[stage]}.` };
   }
   if (starved) {
