@@ -50,7 +50,7 @@ class Settings(BaseSettings):
     max_jobs_running: int = Field(2, ge=1, le=64, description="jobs generated at the same time")
     max_jobs_queued: int = Field(1000, ge=1, description="jobs waiting at most")
     max_video_seconds: float = Field(120, gt=0, le=3600, description="longest video a job makes")
-    idle_session_seconds: float = Field(600, gt=0, description="life of a session nobody watches")
+    idle_session_seconds: float = Field(60, gt=0, description="life of a session nobody watches")
     pause_after_seconds: float = Field(5, gt=0, description="generation pauses without viewers")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
 

@@ -105,6 +105,9 @@ class EngineProcess:
         """The next event of the engine or of its supervision within `timeout` seconds."""
         if not self._local.empty():
             return self._local.get()
+        if self._child is None:  # given up: nothing will come any more
+            time.sleep(max(0.0, timeout))
+            return None
         if self._events.poll(max(0, int(1000 * timeout))):
             event = self._decoder.decode(self._events.recv())
             self._heard_at = time.monotonic()

@@ -127,6 +127,9 @@ def test_an_engine_that_cannot_start_is_given_up() -> None:
     assert down and not down[-1].restarting
     ended = client.receive(1.0)
     assert ended == StreamEnded(stream_id="live", reason="engine_lost")
+    began = time.monotonic()
+    assert client.receive(0.3) is None
+    assert time.monotonic() - began >= 0.3, "the reader would spin"
     client.close()
 
 
