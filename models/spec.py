@@ -54,6 +54,8 @@ class ModelSpec:
     first_chunk_steps: int
     """Steps of the first chunk and of the first chunk after a prompt change."""
     max_steps: int
+    kept_chunks: int
+    """History that is kept when the prompt changes; 0 starts a new scene."""
     context_noise: float
     """Noise level t at which a finished chunk is committed to the cache."""
 

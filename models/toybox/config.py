@@ -79,6 +79,7 @@ class ToyboxConfig:
             window_chunks=self.window_chunks,
             default_steps=2,
             first_chunk_steps=4,
+            kept_chunks=0,
             max_steps=4,
             context_noise=0.02,
         )

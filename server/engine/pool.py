@@ -104,9 +104,10 @@ class Window:
     def __init__(self, pages: list[int]) -> None:
         self.pages = pages
         self._committed = 0
+        self._first = 0
 
     def __len__(self) -> int:
-        return min(self._committed, len(self.pages) - 1)
+        return min(self._committed - self._first, len(self.pages) - 1)
 
     def next_page(self) -> int:
         """Where the next commit writes; never among `readable`."""
@@ -114,6 +115,10 @@ class Window:
 
     def advance(self) -> None:
         self._committed += 1
+
+    def forget(self, keep: int) -> None:
+        """Leaves only the newest `keep` chunks to be read."""
+        self._first = max(self._first, self._committed - keep)
 
     def readable(self) -> list[int]:
         """The pages of the window, oldest to newest."""

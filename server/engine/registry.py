@@ -30,6 +30,8 @@ class _Entry:
     latents: deque[bytes]
     next_chunk: int = 0
     losses: int = 0
+    new_prompt: int = 0
+    """The last revision that changed the prompt; chunks before it are no history any more."""
 
 
 class StreamRegistry:
@@ -54,6 +56,8 @@ class StreamRegistry:
             case ControlStream():
                 entry = self._entries.get(command.stream_id)
                 if entry is not None:
+                    if command.prompt not in (None, entry.opened.prompt):
+                        entry.new_prompt = command.revision
                     entry.opened = _folded(entry.opened, command)
             case CloseStream():
                 self.forget(command.stream_id)
@@ -70,6 +74,9 @@ class StreamRegistry:
     def delivered(self, event: ChunkReady, latents: bytes) -> None:
         entry = self._entries.get(event.stream_id)
         if entry is not None:
+            if 0 < entry.new_prompt <= event.revision:
+                entry.latents.clear()
+                entry.new_prompt = 0
             entry.latents.append(latents)
             if len(entry.latents) > self.window_chunks:
                 entry.latents.popleft()

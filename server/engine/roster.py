@@ -241,6 +241,7 @@ class Roster:
         if stream.pending.prompt != stream.now.prompt:
             self._pool.give_back(stream.sink)
             stream.sink = self._pool.take_sink(stream.pending.prompt)
+            stream.window.forget(self._spec.kept_chunks)
             stream.fresh = True
         stream.now, stream.pending = stream.pending, None
 

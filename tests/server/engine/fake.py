@@ -35,6 +35,7 @@ SPEC = ModelSpec(
     window_chunks=3,
     default_steps=2,
     first_chunk_steps=4,
+    kept_chunks=1,
     max_steps=4,
     context_noise=0.02,
 )

@@ -126,6 +126,22 @@ def test_a_prompt_change_takes_effect_at_the_chunk_it_names(rig: Rig) -> None:
     assert rig.model.prefills == 2 and not rig.dropped()
 
 
+def test_a_new_prompt_starts_with_the_history_that_the_model_keeps(rig: Rig) -> None:
+    rig.open("a")
+    rig.run(2.0)
+    window = rig.engine.roster.streams["a"].window
+    assert len(window) == SPEC.window_chunks
+    rig.engine.submit(ControlStream(stream_id="a", revision=1, seed=5))
+    rig.run(1.0)
+    assert len(window) == SPEC.window_chunks, "a new seed is no new scene"
+    rig.engine.submit(ControlStream(stream_id="a", revision=2, prompt="blue ball"))
+    lengths = []
+    for _ in range(100):
+        rig.run(0.01)
+        lengths.append(len(window))
+    assert min(lengths) == SPEC.kept_chunks and lengths[-1] == SPEC.window_chunks
+
+
 def test_a_prompt_change_delays_no_neighbour(rig: Rig) -> None:
     for i in range(5):
         rig.open(f"s{i}", seed=i)

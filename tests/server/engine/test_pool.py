@@ -75,3 +75,19 @@ def test_the_view_has_the_shapes_of_the_contract() -> None:
 
 def test_a_stream_needs_its_window_a_page_to_write_and_a_prompt() -> None:
     assert pages_per_stream(SPEC) == SPEC.window_chunks + 2
+
+
+def test_a_window_that_forgets_fills_again_from_what_it_keeps() -> None:
+    window = Window([10, 11, 12, 13])
+    for _ in range(5):
+        window.advance()
+    window.forget(1)
+    assert window.table(9) == [9, -1, -1, window.readable()[-1]]
+    newest = window.readable()[-1]
+    page = window.next_page()
+    window.advance()
+    assert window.readable() == [newest, page]
+    window.forget(2)
+    assert len(window) == 2
+    window.forget(0)
+    assert window.table(9) == [9, -1, -1, -1]

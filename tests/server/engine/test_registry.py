@@ -18,10 +18,10 @@ def _open(stream_id: str = "a", kind: StreamKind = "live") -> OpenStream:
     return OpenStream(stream_id=stream_id, kind=kind, prompt="red ball", seed=1)
 
 
-def _ready(chunk: int) -> ChunkReady:
+def _ready(chunk: int, revision: int = 0) -> ChunkReady:
     stages = StageTimes(released_at=0, queue=0, denoise=0, decode=0, convert=0)
     return ChunkReady(
-        stream_id="a", chunk=chunk, revision=0, slot=0, frames=4, frame_bytes=6, samples=8,
+        stream_id="a", chunk=chunk, revision=revision, slot=0, frames=4, frame_bytes=6, samples=8,
         latent_bytes=4, steps=2, playout_at=0, ready_at=0, on_time=True, stages=stages, last=False,
     )  # fmt: skip
 
@@ -89,3 +89,18 @@ def test_closed_refused_and_ended_streams_are_forgotten() -> None:
         else:
             registry.observe(command_or_event)
         assert len(registry) == 0
+
+
+def test_chunks_of_an_old_prompt_are_no_history() -> None:
+    registry = StreamRegistry(window_chunks=4)
+    registry.note(_open())
+    registry.delivered(_ready(0), b"old0")
+    registry.note(ControlStream(stream_id="a", revision=1, prompt="blue ring"))
+    registry.note(ControlStream(stream_id="a", revision=2, steps=1))
+    registry.delivered(_ready(1), b"old1")
+    registry.delivered(_ready(2, revision=2), b"new2")
+    registry.delivered(_ready(3, revision=2), b"new3")
+    (command,) = registry.reopen()
+    assert command.snapshot is not None
+    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
+    assert (snapshot.next_chunk, snapshot.latents) == (4, [b"new2", b"new3"])
