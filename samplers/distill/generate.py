@@ -31,11 +31,11 @@ def empty_pages(spec: ModelSpec, rows: int) -> tuple[Tensor, Tensor]:
     return torch.zeros(shape), torch.zeros(shape)
 
 
-def page_table(spec: ModelSpec, rows: int, chunk: int, first: int = 0) -> Tensor:
+def page_table(spec: ModelSpec, rows: int, chunk: int, since: int = 0) -> Tensor:
     """int64 [rows, page_slots] before chunk `chunk`: row r owns pages r * slots and on. Chunks
-    before `first` are no history any more."""
+    before `since` are no history any more."""
     slots, window = spec.page_slots, spec.window_chunks
-    held = min(chunk - first, window)
+    held = min(chunk - since, window)
     table = torch.full((rows, slots), -1)
     first = torch.arange(rows) * slots
     table[:, 0] = first
@@ -72,12 +72,12 @@ def generate_many(
     known: tuple[str, ...] = ()
     encoded: list[EncodedPrompt] = []
     frames, audio = [], []
-    first = 0
+    since = 0
     for chunk in range(chunks):
         fresh = tuple(prompts(chunk)) != known
         if fresh:
-            first = max(first, chunk - spec.kept_chunks)
-        table = page_table(spec, rows, chunk, first)
+            since = max(since, chunk - spec.kept_chunks)
+        table = page_table(spec, rows, chunk, since)
         if fresh:
             known = tuple(prompts(chunk))
             encoded = [model.encode_prompt(prompt) for prompt in known]
