@@ -8,12 +8,13 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from onbeat.models.spec import CausalModel
+if TYPE_CHECKING:  # names are asked for by processes that never load torch
+    from onbeat.models.spec import CausalModel
 
 GROUP = "onbeat.models"
-Loader = Callable[..., CausalModel]
+Loader: TypeAlias = "Callable[..., CausalModel]"
 """Called with keywords `weights` (a file, or None for the packaged one) and `device`."""
 
 _BUILT_IN = {"toybox": "onbeat.models.toybox.weights:load_toybox"}
@@ -24,19 +25,19 @@ def model_names() -> tuple[str, ...]:
     return tuple(sorted({*_BUILT_IN, *_plug_ins()}))
 
 
-def load_model(name: str, *, weights: Path | None = None, device: str = "cpu") -> CausalModel:
+def load_model(name: str, *, weights: Path | None = None, device: str = "cpu") -> "CausalModel":
     """Loads a model; ValueError for an unknown name, and whatever its loader raises."""
     return _loader(name)(weights=weights, device=device)
 
 
-def _loader(name: str) -> Loader:
+def _loader(name: str) -> "Loader":
     if name in _BUILT_IN:
         module, attribute = _BUILT_IN[name].split(":")
-        return cast(Loader, getattr(import_module(module), attribute))
+        return cast("Loader", getattr(import_module(module), attribute))
     found = _plug_ins().get(name)
     if found is None:
         raise ValueError(f"model is {name!r}; allowed: {', '.join(model_names())}")
-    return cast(Loader, found.load())
+    return cast("Loader", found.load())
 
 
 def _plug_ins() -> dict[str, EntryPoint]:

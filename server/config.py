@@ -61,7 +61,7 @@ def read_config_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except OSError as error:
         raise SettingsError(f"config file {path}: cannot be read ({error.strerror})") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # not TOML, or not even text
         raise SettingsError(f"config file {path}: not valid TOML ({error})") from error
 
 

@@ -1,8 +1,11 @@
 """Resolves settings into what the processes need: engine launch, data folder."""
 
+import fcntl
 import logging
 import os
+from typing import IO
 
+from onbeat.models.registry import model_names
 from onbeat.server.config import Settings, SettingsError, resolve_threads
 from onbeat.server.engine.launch import EngineLaunch
 
@@ -25,6 +28,36 @@ def launch_of(settings: Settings) -> EngineLaunch:
     )
     log.info("engine: %s", launch)
     return launch
+
+
+def check_model(settings: Settings) -> None:
+    """Raises SettingsError for a model that is not known or weights that are not there."""
+    if settings.model not in model_names():
+        raise SettingsError(f"model: {settings.model!r}; allowed: {', '.join(model_names())}")
+    if settings.weights is not None and not settings.weights.is_file():
+        raise SettingsError(f"weights: {settings.weights} is not a file")
+
+
+def lock_data_dir(settings: Settings) -> IO[str]:
+    """Takes the data folder for this process until the returned file is closed or the process ends.
+
+    Raises SettingsError naming the holder if another server has it.
+    """
+    lock = (settings.data_dir / "lock").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.seek(0)
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise SettingsError(
+            f"data_dir: {settings.data_dir} is used by another server (process {holder}); "
+            "choose another with --data-dir"
+        ) from error
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
 
 
 def prepare_data_dir(settings: Settings) -> None:

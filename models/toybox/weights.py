@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -65,7 +65,11 @@ def load_video_codec(weights: Path | None = None) -> VideoCodec:
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Metadata and tensors of a weights file of our format."""
-    with safe_open(path, framework="pt") as file:
+    try:
+        opened = safe_open(path, framework="pt")
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file ({error})") from error
+    with opened as file:
         metadata: dict[str, str] = file.metadata() or {}
         if metadata.get("format") != FORMAT:
             raise ValueError(f"{path} has format {metadata.get('format')!r}; allowed: {FORMAT!r}")

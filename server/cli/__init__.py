@@ -1,9 +1,11 @@
 """The `onbeat` command: parses flags and calls the packages. Heavy imports happen per command."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+import onbeat
 from onbeat.server.cli import bench, doctor, generate, models, quality, serve, train
 from onbeat.server.config import SettingsError
 
@@ -23,12 +25,19 @@ app.command("quality")(quality.quality)
 app.add_typer(bench.app, name="bench")
 
 
-@app.command("version")
-def version() -> None:
-    """Print the version."""
-    from onbeat import __version__
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(onbeat.__version__)
+        raise typer.Exit
 
-    print(__version__)
+
+@app.callback()
+def onbeat_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Endless video with sound from few-step models: live over WebRTC, or as files."""
 
 
 def main() -> None:

@@ -61,7 +61,9 @@ def _request(
     """Checks the flags; raises typer.BadParameter naming flag, value and what is allowed."""
     from onbeat.server.jobs.job import JobRequest
 
-    if not 1 <= len(prompt.strip()) <= 2000:
+    if not prompt.strip():
+        raise typer.BadParameter(f"prompt: {prompt!r} is blank; allowed: 1 to 2000 characters")
+    if len(prompt) > 2000:
         raise typer.BadParameter(f"prompt: {len(prompt)} characters; allowed: 1 to 2000")
     if not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
         raise typer.BadParameter(f"seconds: {seconds}; allowed: above 0, at most {MAX_SECONDS:g}")
@@ -73,6 +75,10 @@ def _request(
         raise typer.BadParameter(f"out: {out} does not end in .mp4; allowed: an .mp4 file")
     if not out.absolute().parent.is_dir():
         raise typer.BadParameter(f"out: the folder {out.absolute().parent} does not exist")
+    try:
+        _part(out).touch()
+    except OSError as error:
+        raise typer.BadParameter(f"out: {out} cannot be written ({error.strerror})") from error
     return JobRequest(
         model=spec.name,
         prompt=prompt,
@@ -83,6 +89,11 @@ def _request(
         width=spec.width,
         height=spec.height,
     )
+
+
+def _part(out: Path) -> Path:
+    """Where the file grows until it is complete."""
+    return out.with_name(out.name + ".part")
 
 
 def _write(engine: "LocalEngine", spec: "ModelSpec", request: "JobRequest", out: Path) -> list[str]:
@@ -99,7 +110,7 @@ def _write(engine: "LocalEngine", spec: "ModelSpec", request: "JobRequest", out:
         steps=request.steps,
         total_chunks=chunks,
     )
-    part = out.with_name(out.name + ".part")
+    part = _part(out)
     recognised: list[str] = []
     try:
         with Mp4Writer(part, request, spec.sample_rate) as writer, _progress() as progress:

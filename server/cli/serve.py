@@ -2,14 +2,20 @@
 
 import logging
 import socket
+import sys
 import threading
+import time
 import webbrowser
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onbeat.server.cli.options import with_settings
 from onbeat.server.config import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from uvicorn import Server
 
 
 @with_settings
@@ -23,14 +29,15 @@ def serve(
     import uvicorn
 
     from onbeat.server.api.app import create_app
-    from onbeat.server.launch import launch_of, prepare_data_dir
+    from onbeat.server.engine.process import EngineProcess
+    from onbeat.server.launch import check_model, launch_of, lock_data_dir, prepare_data_dir
 
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    check_model(settings)
     prepare_data_dir(settings)
-    from onbeat.server.engine.process import EngineProcess
-
+    lock = lock_data_dir(settings)
     listener = _listen(settings)
     port = listener.getsockname()[1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -41,7 +48,28 @@ def serve(
     if open_browser:
         threading.Timer(2.0, webbrowser.open, args=(url,)).start()
     config = uvicorn.Config(app, log_level=settings.log_level, timeout_graceful_shutdown=5)
-    uvicorn.Server(config).run(sockets=[listener])
+    server = uvicorn.Server(config)
+    threading.Thread(target=_end_if_hopeless, args=(app, server), daemon=True).start()
+    server.run(sockets=[listener])
+    lock.close()
+    if (reason := _never_ready(app)) is not None:
+        print(f"onbeat: the engine could not start: {reason}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _never_ready(app: "FastAPI") -> str | None:
+    """Why the engine was given up before it was ever ready; None if it was not."""
+    front = getattr(app.state, "front", None)
+    if front is None or front.hub.state != "failed" or front.hub.ready is not None:
+        return None
+    return str(front.hub.reason)
+
+
+def _end_if_hopeless(app: "FastAPI", server: "Server") -> None:
+    """Ends a server whose engine cannot start, instead of serving pages that can never play."""
+    while _never_ready(app) is None:
+        time.sleep(0.2)
+    server.should_exit = True
 
 
 def _listen(settings: Settings) -> socket.socket:

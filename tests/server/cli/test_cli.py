@@ -44,6 +44,7 @@ def test_flags_reach_the_settings(tmp_path: Path) -> None:
         (["--steps", "9"], "steps: 9; allowed: 1 to 4"),
         (["-o", "x.gif"], "allowed: an .mp4 file"),
         (["-o", "/no/such/folder/x.mp4"], "does not exist"),
+        (["-o", "/proc/x.mp4"], "/proc/x.mp4 cannot be written"),
     ],
 )
 def test_generate_names_wrong_flags(arguments: list[str], expected: str, tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_generate_names_wrong_flags(arguments: list[str], expected: str, tmp_pat
 
 def test_generate_refuses_an_empty_prompt(tmp_path: Path) -> None:
     result = runner.invoke(cli.app, ["generate", " ", "-o", str(tmp_path / "x.mp4")])
-    assert result.exit_code == 2 and "prompt: 1 characters" in result.output
+    assert result.exit_code == 2 and "is blank" in result.output
 
 
 def test_settings_errors_are_one_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,3 +93,54 @@ def test_a_taken_port_is_named() -> None:
     with pytest.raises(SettingsError, match=f"port: {port} on 127.0.0.1 cannot be used"):
         _listen(load_settings(port=port))
     first.close()
+
+
+def test_the_version_is_an_option() -> None:
+    import onbeat
+
+    assert runner.invoke(cli.app, ["--version"]).output.strip() == onbeat.__version__
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--model", "nope"], "onbeat: model: 'nope'; allowed: toybox"),
+        (["--weights", "/no/such/file"], "onbeat: weights: /no/such/file is not a file"),
+    ],
+)
+def test_serve_refuses_a_wrong_model_before_it_starts(flags: list[str], expected: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "onbeat.server", "serve", "--port", "0", *flags],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (run.returncode, run.stderr.strip()) == (2, expected)
+
+
+def test_serve_ends_if_its_engine_cannot_start(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.write_text("these are no weights")
+    flags = ["--port", "0", "--data-dir", str(tmp_path / "data"), "--weights", str(weights)]
+    run = subprocess.run(
+        [sys.executable, "-m", "onbeat.server", "serve", *flags],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert run.returncode == 1
+    assert "is not a safetensors file" in run.stderr
+    assert "onbeat: the engine could not start" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_two_servers_do_not_share_a_data_folder(tmp_path: Path) -> None:
+    from onbeat.server.config import load_settings
+    from onbeat.server.launch import lock_data_dir
+
+    settings = load_settings(data_dir=tmp_path)
+    lock = lock_data_dir(settings)
+    with pytest.raises(SettingsError, match=r"used by another server \(process \d+\)"):
+        lock_data_dir(settings)
+    lock.close()
+    lock_data_dir(settings).close()
