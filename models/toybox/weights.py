@@ -37,6 +37,7 @@ def save_weights(parts: Mapping[str, nn.Module], path: Path, metadata: Mapping[s
     contiguous = {name: value.contiguous() for name, value in tensors.items()}
     partial = path.with_suffix(".partial")
     save_file(contiguous, partial, metadata={"format": FORMAT, **metadata})
+    partial.chmod(0o644)
     partial.replace(path)
 
 
