@@ -16,7 +16,8 @@ GAIN = 1.02
 LOCAL_RATE = 0.1
 GLOBAL_RATE = 0.02
 MIN_MARGIN, MAX_MARGIN = 1.05, 2.0
-FAR_TOO_HIGH = 0.5
+FAR_TOO_HIGH = 4.0
+"""So many times what a forward took, a prediction comes from another, busier time."""
 RECENT = 256
 REFRESH = 16
 STALE = 400
@@ -68,11 +69,12 @@ class CostModel:
         self.__dict__.update(measured.__dict__)
 
     def observe(self, rows: int, seconds: float) -> None:
-        """Learns from one forward: sizes near `rows` at once, all others slowly. A forward in less
-        than half its time says that the table is wrong as a whole, as no luck makes it so fast."""
+        """Learns from one forward: sizes near `rows` at once, all others slowly. A forward in
+        less than a quarter of its time says that the table is wrong as a whole: no luck makes it so
+        fast. (Half is common: a few rows while the decode lane rests.)"""
         ratio = seconds / self.median(rows)
-        if ratio < FAR_TOO_HIGH:
-            self._seconds = [s * FAR_TOO_HIGH for s in self._seconds]
+        if ratio * FAR_TOO_HIGH < 1.0:
+            self._seconds = [s / 2.0 for s in self._seconds]
             return
         self._ratios.append(ratio)
         clipped = min(max(ratio, 0.5), 2.0) - 1.0
