@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onbeat.models.spec import CausalModel, ModelSpec
+from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.local import LocalEngine
 from onbeat.server.engine.messages import (
     ChunkDropped,
@@ -179,7 +180,8 @@ def _result(
     ratios = [s.ratio(due) for s in count.streams.values()]
     steps = [n for s in count.streams.values() for n in s.steps]
     rows = [n for s in count.stats for n in s.batch_rows]
-    predicted = [ready.step_ms.get(n) for n in rows]
+    calibrated = CostModel({n: ms / 1e3 for n, ms in ready.step_ms.items()})
+    predicted = [1e3 * calibrated.median(n) for n in rows]
     return {
         "benchmark": "streams",
         "model": spec.name,
@@ -201,7 +203,7 @@ def _result(
         "batch_rows": {"mean": _mean(rows), "p50": _at(rows, 0.5), "max": max(rows, default=0)},
         "step_ms": {
             **_percentiles([t for s in count.stats for t in s.step_seconds]),
-            "predicted_mean": _mean([p for p in predicted if p is not None]),
+            "predicted_mean": _mean(predicted),
             "calibrated": {str(n): round(t, 2) for n, t in ready.step_ms.items()},
         },
         "plan_ms": _percentiles([t for s in count.stats for t in s.plan_seconds]),
