@@ -51,13 +51,13 @@ class Admission:
         """Predicted share of the compute lane, at the largest batch that deadlines allow."""
         if not live:
             return 0.0
-        row = self._compute.row_seconds(self._batch(live))
+        row = self._compute.promised_row_seconds(self._batch(live))
         return sum(d.rows * row / d.period for d in live)
 
     def decode_utilisation(self, live: Sequence[Demand]) -> float:
         """Predicted share of the decode lane, at single chunks per decode."""
         rows = max(1, min(self._max_decode_rows, len(live) // 4))
-        chunk = self._decode.row_seconds(rows)
+        chunk = self._decode.promised_row_seconds(rows)
         return sum(chunk / d.period for d in live)
 
     def refuse(

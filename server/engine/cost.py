@@ -6,7 +6,7 @@ step by `observe`. Planning uses `predict` (99th percentile), ordering and admis
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onbeat.server.engine.scheduler import StepCost
 
@@ -18,6 +18,7 @@ GLOBAL_RATE = 0.02
 MIN_MARGIN, MAX_MARGIN = 1.05, 2.0
 FAR_TOO_HIGH = 4.0
 """So many times what a forward took, a prediction comes from another, busier time."""
+SLOWNESS_RATE, MAX_SLOWNESS = 0.01, 4.0
 RECENT = 256
 REFRESH = 16
 STALE = 400
@@ -34,6 +35,8 @@ class CostModel:
         assert seconds and all(r >= 1 and t > 0 for r, t in seconds.items()), dict(seconds)
         self._rows = sorted(seconds)
         self._seconds = rising([seconds[r] for r in self._rows])
+        self._base = list(self._seconds)
+        self._slowness = 1.0
         self._last = [0] * len(self._rows)
         self._ratios: deque[float] = deque(maxlen=RECENT)
         self._seen = 0
@@ -41,15 +44,7 @@ class CostModel:
 
     def median(self, rows: int) -> float:
         """Expected seconds of a forward; linear between measured sizes and beyond the last."""
-        sizes, times = self._rows, self._seconds
-        if len(sizes) == 1:
-            return times[0] * rows / sizes[0]
-        if rows <= sizes[0]:
-            return times[0]
-        high = min(bisect_left(sizes, rows), len(sizes) - 1)
-        low = high - 1
-        share = (rows - sizes[low]) / (sizes[high] - sizes[low])
-        return max(times[low] + share * (times[high] - times[low]), 1e-9)
+        return interpolate(self._rows, self._seconds, rows)
 
     def predict(self, rows: int) -> float:
         """Seconds that 99 of 100 forwards of `rows` rows stay below."""
@@ -59,6 +54,13 @@ class CostModel:
         """Best median seconds per row of any batch of at most `rows` rows."""
         sizes = [r for r in self._rows if r <= rows] or [1]
         return min(self.median(r) / r for r in {*sizes, max(rows, 1)})
+
+    def promised_row_seconds(self, rows: int) -> float:
+        """The same for promises: as calibrated, or worse if forwards have been slower of late. What
+        is quicker for a few rows, or only hoped for, promises nothing for many."""
+        sizes = [i for i, r in enumerate(self._rows) if r <= max(rows, 1)] or [0]
+        base = min(self._base[i] / self._rows[i] for i in sizes)
+        return base * max(1.0, self._slowness)
 
     def table(self) -> dict[int, float]:
         """Median seconds by measured rows."""
@@ -75,7 +77,9 @@ class CostModel:
         ratio = seconds / self.median(rows)
         if ratio * FAR_TOO_HIGH < 1.0:
             self._seconds = [s / 2.0 for s in self._seconds]
+            self._base = [s / 2.0 for s in self._base]
             return
+        self._slowness += SLOWNESS_RATE * (self._seen_slowness(rows, seconds) - self._slowness)
         self._ratios.append(ratio)
         clipped = min(max(ratio, 0.5), 2.0) - 1.0
         near = bisect_left(self._rows, rows)
@@ -87,6 +91,10 @@ class CostModel:
                 self._last[i] = self._seen
         if self._seen % REFRESH == 0:
             self._refresh()
+
+    def _seen_slowness(self, rows: int, seconds: float) -> float:
+        """Of one forward against the calibrated table, within bounds."""
+        return min(seconds / interpolate(self._rows, self._base, rows), MAX_SLOWNESS)
 
     def _refresh(self) -> None:
         """The margin follows the recent 99th percentile; bigger batches never cost less."""
@@ -119,6 +127,18 @@ def best_rows(cost: StepCost, most: int) -> int:
 def sizes_to(most: int) -> list[int]:
     """The batch sizes worth comparing, `most` included."""
     return [*(size for size in SIZES if size < most), most]
+
+
+def interpolate(sizes: Sequence[int], times: Sequence[float], rows: int) -> float:
+    """Time of `rows` rows from a table of rising sizes, linear between them and beyond the last."""
+    if len(sizes) == 1:
+        return times[0] * rows / sizes[0]
+    if rows <= sizes[0]:
+        return times[0]
+    high = min(bisect_left(sizes, rows), len(sizes) - 1)
+    low = high - 1
+    share = (rows - sizes[low]) / (sizes[high] - sizes[low])
+    return max(times[low] + share * (times[high] - times[low]), 1e-9)
 
 
 def rising(values: list[float]) -> list[float]:

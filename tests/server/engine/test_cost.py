@@ -79,3 +79,21 @@ def test_one_quick_forward_says_little_of_larger_batches() -> None:
     cost = CostModel({1: 0.011, 16: 0.050})
     cost.observe(1, 0.004)
     assert cost.median(16) > 0.049
+
+
+def test_quick_single_rows_promise_nothing_for_large_batches() -> None:
+    """One viewer on a resting machine is no proof that forty fit."""
+    cost = CostModel({1: 0.011, 4: 0.019, 16: 0.050})
+    before = cost.promised_row_seconds(16)
+    for _ in range(3000):
+        cost.observe(1, 0.006)
+    assert cost.row_seconds(16) < before
+    assert cost.promised_row_seconds(16) == before
+
+
+def test_lasting_slowness_lowers_what_is_promised() -> None:
+    cost = CostModel({1: 0.010, 4: 0.020})
+    before = cost.promised_row_seconds(4)
+    for _ in range(1000):
+        cost.observe(4, 0.040)
+    assert cost.promised_row_seconds(4) > 1.9 * before
