@@ -4,14 +4,18 @@
 `application/problem+json`; guard.py does so for failures. What it is not: the checks themselves.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+
+log = logging.getLogger("onbeat.api")
 
 MEDIA_TYPE = "application/problem+json"
 SHOWN_VALUE = 80
@@ -29,6 +33,7 @@ TITLES = {
     429: "Too many requests",
     500: "Internal error",
     503: "Unavailable",
+    507: "Insufficient storage",
 }
 
 
@@ -132,6 +137,7 @@ def install(app: FastAPI) -> None:
     """Registers the handlers."""
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(OperationalError, _on_store)
 
 
 def request_id_of(request: Request) -> str:
@@ -150,6 +156,13 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
         )
         error = ApiError(error.status_code, code, str(error.detail), headers=error.headers)
     return _respond(request, error)
+
+
+async def _on_store(request: Request, error: Exception) -> JSONResponse:
+    """The job store could not be written: most often the disk is full."""
+    log.error("the job store cannot be used: %s", error)
+    message = "The job store cannot be written; is the disk of the data folder full?"
+    return _respond(request, ApiError(507, "insufficient_storage", message))
 
 
 async def _on_validation(request: Request, error: Exception) -> JSONResponse:

@@ -35,6 +35,7 @@ def serve(
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    logging.getLogger("aioice").setLevel(logging.WARNING)  # a line per candidate pair otherwise
     check_model(settings)
     prepare_data_dir(settings)
     lock = lock_data_dir(settings)

@@ -33,14 +33,16 @@ def run(arguments: WorkerArguments) -> None:
     from onbeat.server.engine.build import build_engine
 
     context = zmq.Context()
-    emit = _emitter(context, arguments.events)
+    events = context.socket(zmq.PUSH)
+    events.set_hwm(0)
+    events.connect(arguments.events)
 
     def make_slots(slot_bytes: int) -> RingSlots:
         slots = arguments.launch.ring_slots
         return RingSlots(Ring(arguments.ring_descriptor, slots=slots, slot_bytes=slot_bytes))
 
     try:
-        engine, slots = build_engine(arguments.launch, make_slots, emit)
+        engine, slots = build_engine(arguments.launch, make_slots, _emitter(events))
     except (ValueError, OSError) as error:
         print(f"onbeat engine: {error}", file=sys.stderr)
         sys.exit(CANNOT_START)
@@ -51,13 +53,11 @@ def run(arguments: WorkerArguments) -> None:
         daemon=True,
     ).start()
     engine.run()
-    context.destroy(linger=1000)
+    events.close(linger=1000)
+    context.term()  # the thread that reads commands closes its own socket
 
 
-def _emitter(context: "zmq.Context[zmq.Socket[bytes]]", address: str) -> Callable[[Event], None]:
-    socket = context.socket(zmq.PUSH)
-    socket.set_hwm(0)
-    socket.connect(address)
+def _emitter(socket: "zmq.Socket[bytes]") -> Callable[[Event], None]:
     encoder = msgspec.msgpack.Encoder()
     lock = threading.Lock()
 

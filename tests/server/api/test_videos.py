@@ -9,6 +9,7 @@ import av
 import numpy as np
 import pytest
 from PIL import Image
+from sqlalchemy.exc import OperationalError
 
 from onbeat.server.engine.messages import CloseStream
 from tests.server.api.conftest import Server, StartServer, application, until
@@ -283,3 +284,13 @@ def test_a_stopped_server_puts_its_jobs_back(start_server: StartServer, tmp_path
         until(lambda: slow.streams)
     done = start_server().ended(made["id"])
     assert (done["status"], done["attempt"]) == ("completed", 1)
+
+
+def test_a_full_disk_is_said_as_such(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+    monkeypatch.setattr("onbeat.server.jobs.store.JobStore.add", full)
+    answer = server.http.post("/v1/videos", json={"prompt": "red ball"})
+    assert answer.status_code == 507
+    assert answer.json()["error"]["code"] == "insufficient_storage"
