@@ -18,7 +18,9 @@ GLOBAL_RATE = 0.02
 MIN_MARGIN, MAX_MARGIN = 1.05, 2.0
 FAR_TOO_HIGH = 4.0
 """So many times what a forward took, a prediction comes from another, busier time."""
-SLOWNESS_RATE, MAX_SLOWNESS = 0.01, 4.0
+PROMISE_RATE, MAX_SLOWNESS = 0.01, 4.0
+MIN_VISITS = 100
+"""Forwards of about a size, before promises trust what was seen of it."""
 RECENT = 256
 REFRESH = 16
 STALE = 400
@@ -35,7 +37,9 @@ class CostModel:
         assert seconds and all(r >= 1 and t > 0 for r, t in seconds.items()), dict(seconds)
         self._rows = sorted(seconds)
         self._seconds = rising([seconds[r] for r in self._rows])
-        self._base = list(self._seconds)
+        self._calibrated = list(self._seconds)
+        self._learnt = list(self._seconds)
+        self._visits = [0] * len(self._rows)
         self._slowness = 1.0
         self._last = [0] * len(self._rows)
         self._ratios: deque[float] = deque(maxlen=RECENT)
@@ -56,11 +60,16 @@ class CostModel:
         return min(self.median(r) / r for r in {*sizes, max(rows, 1)})
 
     def promised_row_seconds(self, rows: int) -> float:
-        """The same for promises: as calibrated, or worse if forwards have been slower of late. What
-        is quicker for a few rows, or only hoped for, promises nothing for many."""
+        """The same for promises: a size that has run often costs what it took, any other what was
+        calibrated, or more if forwards have been slower than that of late. What is quick for a few
+        rows, or only hoped for, promises nothing for many."""
         sizes = [i for i, r in enumerate(self._rows) if r <= max(rows, 1)] or [0]
-        base = min(self._base[i] / self._rows[i] for i in sizes)
-        return base * max(1.0, self._slowness)
+        return min(self._promised(i) / self._rows[i] for i in sizes)
+
+    def _promised(self, i: int) -> float:
+        if self._visits[i] >= MIN_VISITS:
+            return self._learnt[i]
+        return self._calibrated[i] * max(1.0, self._slowness)
 
     def table(self) -> dict[int, float]:
         """Median seconds by measured rows."""
@@ -77,9 +86,13 @@ class CostModel:
         ratio = seconds / self.median(rows)
         if ratio * FAR_TOO_HIGH < 1.0:
             self._seconds = [s / 2.0 for s in self._seconds]
-            self._base = [s / 2.0 for s in self._base]
+            self._calibrated = [s / 2.0 for s in self._calibrated]
+            self._learnt = [s / 2.0 for s in self._learnt]
             return
-        self._slowness += SLOWNESS_RATE * (self._seen_slowness(rows, seconds) - self._slowness)
+        self._slowness += PROMISE_RATE * (
+            self._against(self._calibrated, rows, seconds) - self._slowness
+        )
+        learnt = self._against(self._learnt, rows, seconds)
         self._ratios.append(ratio)
         clipped = min(max(ratio, 0.5), 2.0) - 1.0
         near = bisect_left(self._rows, rows)
@@ -89,12 +102,14 @@ class CostModel:
             self._seconds[i] *= 1.0 + (LOCAL_RATE if visited else GLOBAL_RATE) * clipped
             if visited:
                 self._last[i] = self._seen
+                self._visits[i] += 1
+                self._learnt[i] *= 1.0 + PROMISE_RATE * (learnt - 1.0)
         if self._seen % REFRESH == 0:
             self._refresh()
 
-    def _seen_slowness(self, rows: int, seconds: float) -> float:
-        """Of one forward against the calibrated table, within bounds."""
-        return min(seconds / interpolate(self._rows, self._base, rows), MAX_SLOWNESS)
+    def _against(self, table: Sequence[float], rows: int, seconds: float) -> float:
+        """One forward as a multiple of what a table says, within bounds."""
+        return min(seconds / interpolate(self._rows, table, rows), MAX_SLOWNESS)
 
     def _refresh(self) -> None:
         """The margin follows the recent 99th percentile; bigger batches never cost less."""

@@ -91,6 +91,14 @@ def test_quick_single_rows_promise_nothing_for_large_batches() -> None:
     assert cost.promised_row_seconds(16) == before
 
 
+def test_what_was_calibrated_in_a_busy_moment_is_promised_better_once_it_has_run() -> None:
+    cost = CostModel({1: 0.040, 4: 0.080, 16: 0.200})
+    for _ in range(1000):
+        cost.observe(4, 0.030)
+    assert cost.promised_row_seconds(4) == pytest.approx(0.030 / 4, rel=0.05)
+    assert cost.promised_row_seconds(16) <= 0.030 / 4 * 1.05
+
+
 def test_lasting_slowness_lowers_what_is_promised() -> None:
     cost = CostModel({1: 0.010, 4: 0.020})
     before = cost.promised_row_seconds(4)
