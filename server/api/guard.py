@@ -11,6 +11,7 @@ import secrets
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -72,6 +73,8 @@ class Guard:
     async def _run(self, scope: Scope, receive: Receive, answer: "_Sender") -> None:
         try:
             await self.app(scope, limited(scope, receive), answer)
+        except ClientDisconnect:
+            log.info("request %s: the client left before its end", scope["request_id"])
         except Exception:  # whatever fails, its client gets an answer and the log an id
             request_id = scope["request_id"]
             log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])

@@ -1,7 +1,10 @@
 """The outermost layer: hosts, origins, ids, headers."""
 
 import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
 
+from onbeat.server.api.guard import Guard
 from tests.server.api.conftest import Server, StartServer
 from tests.server.api.test_sessions import error_of
 
@@ -91,3 +94,25 @@ def test_no_page_needs_the_internet(server: Server) -> None:
         for operation in path.values()
     ]
     assert len(ids) == len(set(ids))
+
+
+async def test_a_client_that_leaves_in_the_middle_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def left(scope: Scope, receive: Receive, send: Send) -> None:
+        raise ClientDisconnect
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        raise AssertionError(f"nobody is there to get {message}")
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/videos",
+        "headers": [(b"host", b"localhost")],
+    }
+    await Guard(left, host="127.0.0.1")(scope, receive, send)
+    assert not [r for r in caplog.records if r.levelname == "ERROR"]
