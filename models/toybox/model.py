@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from onbeat.kernels.paged_attention import KVPages, paged_attention
+from onbeat.kernels.store_kv import store_kv
 from onbeat.models.spec import DecodedChunks, EncodedPrompt, Latents, ModelSpec
 from onbeat.models.toybox.audio_codec import AudioCodec, AudioState
 from onbeat.models.toybox.config import ToyboxConfig
@@ -94,14 +95,10 @@ class Toybox:
         self, latents: Latents, times: Mapping[str, Tensor], pooled: Tensor, kv: KVPages
     ) -> dict[str, Tensor]:
         """See `CausalModel.denoise`; commits are rows with a page to write to."""
-        writers = (kv.write_pages >= 0).nonzero()[:, 0]
-        pages = kv.write_pages[writers]
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             out = paged_attention(q, k, v, kv, layer, self._rope)
-            if len(writers):
-                kv.k[layer, pages, : k.shape[1]] = k[writers].to(kv.k.dtype)
-                kv.v[layer, pages, : v.shape[1]] = v[writers].to(kv.v.dtype)
+            store_kv(k, v, kv, layer)
             return out
 
         predictions: dict[str, Tensor] = self._denoiser(latents, times, pooled, attend)
