@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from onbeat.models.registry import load_model
+from onbeat.server.engine.assemble import make_engine
 from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.launch import EngineLaunch
@@ -24,7 +25,7 @@ def build_engine(
     slots = make_slots(slot_bytes(model.spec))
     compute, decode = _known(launch.step_ms), _known(launch.decode_ms)
     settings = engine_settings(launch)
-    engine = Engine(model, settings, slots, emit, compute=compute, decode=decode)
+    engine = make_engine(model, settings, slots, emit, compute=compute, decode=decode)
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process; collections skip them
     return engine, slots

@@ -14,7 +14,8 @@ import torch
 from onbeat.models.spec import CausalModel
 from onbeat.samplers.consistency import init_chunk
 from onbeat.server.engine.cost import CostModel, sizes_to
-from onbeat.server.engine.executor import Executor
+from onbeat.server.engine.executor import TorchExecutor
+from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.messages import OpenStream
 from onbeat.server.engine.pool import KVPool, Window
 from onbeat.server.engine.settings import Clock, EngineSettings
@@ -28,19 +29,21 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 60
 MEASURE_AGAIN_SECONDS = 10.0
 
 
-class Costs:
+class MeasuredCosts:
     """The cost tables of both lanes: given, or measured now."""
 
     def __init__(
         self,
         model: CausalModel,
         pool: KVPool,
+        store: KVStore,
         settings: EngineSettings,
         clock: Clock,
         compute: CostModel | None,
         decode: CostModel | None,
     ) -> None:
-        self._model, self._pool, self._settings, self._clock = model, pool, settings, clock
+        self._model, self._pool, self._store = model, pool, store
+        self._settings, self._clock = settings, clock
         known = compute is not None and decode is not None
         self._measured_at = -float("inf") if known else clock.now()
         self.decode = decode or self._measure_decode()
@@ -59,7 +62,8 @@ class Costs:
 
     def _measure_compute(self) -> CostModel:
         beside = 1 if self._settings.decode_lane else 0
-        return measure_compute(self._model, self._pool, self._settings.max_rows, beside=beside)
+        rows = self._settings.max_rows
+        return measure_compute(self._model, self._pool, self._store, rows, beside=beside)
 
 
 def measure(sizes: list[int], seconds: float, run: Callable[[int], None]) -> CostModel:
@@ -99,11 +103,13 @@ def _decoding(model: CausalModel, max_rows: int) -> Callable[[int], None]:
     return run
 
 
-def measure_compute(model: CausalModel, pool: KVPool, max_rows: int, beside: int) -> CostModel:
+def measure_compute(
+    model: CausalModel, pool: KVPool, store: KVStore, max_rows: int, beside: int
+) -> CostModel:
     """Seconds of one batch of r steps through the executor, with full windows, while another
     thread decodes `beside` chunks at a time (0: alone)."""
     sizes = sizes_to(max_rows)
-    executor = Executor(model, pool)
+    executor = TorchExecutor(model, store)
     pages = pool.take(min(pool.free, model.spec.window_chunks + 2))
     streams = [_noise_stream(model, pages, i) for i in range(max_rows)]
     noise = [init_chunk(model.spec.modalities, 0, 0, s.order, 2) for s in streams]

@@ -8,7 +8,6 @@ back by `poll`. It emits nothing and knows no deadlines beyond their order.
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,37 +17,13 @@ from torch import Tensor
 from onbeat.kernels.rgb_to_i420 import rgb_to_i420
 from onbeat.models.spec import CausalModel
 from onbeat.server.engine.cost import CostModel, best_rows
+from onbeat.server.engine.device import Decoded, DecodeJob
 from onbeat.server.engine.settings import Clock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeJob:
-    """One finished chunk. `latents`: per modality float32 [n, d]; `state` is the stream's decoder
-    state, which moves on; `data`: the slot's bytes, None to only move the state on."""
-
-    stream: str
-    chunk: int
-    latents: dict[str, Tensor]
-    state: Any
-    slot: int
-    data: memoryview | None
-    deadline: float
-    queued_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
-    """What became of a job. `error` is None if the chunk lies in its slot. Seconds."""
-
-    job: DecodeJob
-    ready_at: float
-    decode: float
-    convert: float
-    error: str | None = None
-
-
-class DecodeLane:
-    """Jobs in, results out. With `threaded` False, `poll` does the work itself."""
+class TorchDecodeLane:
+    """The lane on a model (see `DecodeLane` in device.py). With `threaded` False, `poll` does the
+    work itself."""
 
     def __init__(
         self,
@@ -59,10 +34,10 @@ class DecodeLane:
         max_rows: int,
         threads: int,
         threaded: bool,
-        wake: Callable[[], None],
     ) -> None:
         self._model, self._clock, self._cost = model, clock, cost
-        self._max_rows, self._threads, self._wake = max_rows, threads, wake
+        self._max_rows, self._threads, self._threaded = max_rows, threads, threaded
+        self._wake: Callable[[], None] = _nobody
         self._waiting: list[DecodeJob] = []
         self._done: deque[Decoded] = deque()
         self._seconds: deque[float] = deque()
@@ -71,7 +46,10 @@ class DecodeLane:
         self._closed = False
         self._broken: Exception | None = None
         self._thread: threading.Thread | None = None
-        if threaded:
+
+    def start(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        if self._threaded:
             self._thread = threading.Thread(target=self._loop, name="decode-lane", daemon=True)
             self._thread.start()
 
@@ -205,6 +183,10 @@ class DecodeLane:
 
     def _failed(self, job: DecodeJob, error: str) -> Decoded:
         return Decoded(job=job, ready_at=self._clock.now(), decode=0.0, convert=0.0, error=error)
+
+
+def _nobody() -> None:
+    """Nobody waits for results yet."""
 
 
 def write_chunk(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onbeat.models.spec import ModelSpec
-from onbeat.server.engine.decode import Decoded, DecodeJob, DecodeLane
+from onbeat.server.engine.device import Decoded, DecodeJob, DecodeLane
 from onbeat.server.engine.messages import ChunkDropped, ChunkReady, Event, StageTimes
 from onbeat.server.engine.slots import SlotWriter, latent_bytes
 from onbeat.server.engine.streams import ChunkTimes, Stream

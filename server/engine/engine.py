@@ -2,24 +2,19 @@
 
 Commands come in by `submit` from any thread; events leave through `emit` on the engine's thread.
 Everything a tick decides is decided by a policy without tensors (policies/); everything a tick runs
-is run by the executor; decoding goes on beside it in the decode lane.
+is run by the executor; decoding goes on beside it in the decode lane. Both are behind device.py, so
+that the same loop runs on a model (assemble.py) and on a virtual clock (the simulator).
 """
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import torch
-
-from onbeat.models.spec import CausalModel
-from onbeat.samplers.consistency import end_chunk
+from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
-from onbeat.server.engine.calibrate import Costs
-from onbeat.server.engine.cost import CostModel
-from onbeat.server.engine.decode import DecodeJob, DecodeLane
 from onbeat.server.engine.delivery import Delivery, Finished
-from onbeat.server.engine.executor import Executor
+from onbeat.server.engine.device import Costs, DecodeJob, DecodeLane, Executor
 from onbeat.server.engine.messages import (
     ChunkDropped,
     CloseStream,
@@ -32,81 +27,64 @@ from onbeat.server.engine.messages import (
     Shutdown,
 )
 from onbeat.server.engine.policies import make_policy
-from onbeat.server.engine.pool import KVPool, pages_per_stream
+from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.report import ready_event, stats_event
 from onbeat.server.engine.roster import Roster
 from onbeat.server.engine.scheduler import Candidate, Plan
-from onbeat.server.engine.settings import Clock, EngineSettings, MonotonicClock
+from onbeat.server.engine.settings import Clock, EngineSettings
 from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.stats import Interval
 from onbeat.server.engine.streams import ChunkTimes, Stream, candidate
 from onbeat.server.vocabulary import DropCause
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 LONGEST_SLEEP = 0.1
 SLOT_POLL = 0.005
-SWITCH_SECONDS = 0.0005
-"""The two lanes hand the interpreter to each other at least this often."""
 
 
 class Engine:
-    """`compute`, `decode`: cost tables; measured on the model at start if not given."""
+    """Decides and keeps the books; `executor` and `lane` compute, at what `costs` says."""
 
     def __init__(
         self,
-        model: CausalModel,
+        spec: ModelSpec,
         settings: EngineSettings,
+        *,
+        pool: KVPool,
+        executor: Executor,
+        lane: DecodeLane,
+        costs: Costs,
         slots: SlotWriter,
         emit: Callable[[Event], None],
-        clock: Clock | None = None,
-        *,
-        compute: CostModel | None = None,
-        decode: CostModel | None = None,
+        clock: Clock,
     ) -> None:
-        torch.set_num_threads(settings.compute_threads)
-        sys.setswitchinterval(SWITCH_SECONDS)
-        self.settings, self.spec = settings, model.spec
-        self._emit = emit
-        self._slots = slots
-        self._clock = clock or MonotonicClock()
-        streams = settings.max_streams + settings.max_jobs
-        self.pool = KVPool(self.spec, settings.pages or streams * pages_per_stream(self.spec))
-        self.costs = Costs(model, self.pool, settings, self._clock, compute, decode)
-        self.cost, self.decode_cost = self.costs.compute, self.costs.decode
+        self.spec, self.settings, self.pool, self.costs = spec, settings, pool, costs
+        self._executor, self._lane = executor, lane
+        self._slots, self._emit, self._clock = slots, emit, clock
+        self.cost, self.decode_cost = costs.compute, costs.decode
         self.admission = Admission(
             compute=self.cost,
             decode=self.decode_cost,
             headroom=settings.headroom,
             max_rows=settings.max_rows,
             max_decode_rows=settings.max_decode_rows,
-            window_seconds=2 * self.spec.chunk_seconds - settings.delivery_seconds,
+            window_seconds=2 * spec.chunk_seconds - settings.delivery_seconds,
         )
-        self.roster = Roster(model, settings, self.pool, self.admission, emit)
-        self._executor = Executor(model, self.pool)
+        self.roster = Roster(spec, executor, settings, pool, self.admission, emit)
         self._policy = make_policy(settings)
         self._awake = threading.Condition()
         self._commands: deque[Command] = deque()
         self._woken = False
-        self._lane = DecodeLane(
-            model,
-            clock=self._clock,
-            cost=self.decode_cost,
-            max_rows=settings.max_decode_rows,
-            threads=settings.decode_threads,
-            threaded=settings.decode_lane,
-            wake=self.wake,
-        )
-        buffer = settings.playout_buffer_chunks * self.spec.chunk_seconds
+        buffer = settings.playout_buffer_chunks * spec.chunk_seconds
         self.delivery = Delivery(
-            self.spec,
-            self._lane,
-            slots,
-            emit,
-            playout_buffer=buffer,
-            phases=settings.phases,
+            spec, lane, slots, emit, playout_buffer=buffer, phases=settings.phases
         )
-        self.interval = Interval(since=self._clock.now())
+        self.interval = Interval(since=clock.now())
         self.wake_at = 0.0
         self.stopped = False
+        lane.start(self.wake)
 
     # ---- from any thread -----------------------------------------------------------------------
 
@@ -127,7 +105,7 @@ class Engine:
 
     def run(self) -> None:
         """Ticks until a Shutdown, then returns every page and slot that it still holds."""
-        torch.set_num_threads(self.settings.compute_threads)
+        self._executor.start()
         self._emit(
             ready_event(
                 self.spec, self.admission, self.cost, self.decode_cost, self._slots, self.pool
@@ -142,16 +120,15 @@ class Engine:
 
     def tick(self) -> bool:
         """One iteration. True if any row ran; otherwise nothing is due before `wake_at`."""
-        with torch.inference_mode():
-            now = self._clock.now()
-            self._take_commands(now)
-            self._collect(now)
-            plan = self._schedule(now)
-            planned = self._clock.now()
-            steps, commits, prefills = self._reserve(plan, now)
-            self._run(steps, commits, prefills, planned)
-            self._publish()
-            return bool(plan.rows or plan.finish or plan.drops)
+        now = self._clock.now()
+        self._take_commands(now)
+        self._collect(now)
+        plan = self._schedule(now)
+        planned = self._clock.now()
+        steps, commits, prefills = self._reserve(plan, now)
+        self._run(steps, commits, prefills, planned)
+        self._publish()
+        return bool(plan.rows or plan.finish or plan.drops)
 
     def close(self) -> None:
         """Ends every stream and stops the decode lane. Idempotent."""
@@ -225,7 +202,7 @@ class Engine:
         for stream_id in plan.finish:
             stream = self.roster.streams[stream_id]
             assert stream.state is not None, stream_id
-            stream.state = end_chunk(stream.state)
+            stream.state = self._executor.end_chunk(stream.state)
             self._finish(stream, early=True)
         return plan
 
@@ -294,7 +271,7 @@ class Engine:
         prefills: Sequence[Stream],
         started: float,
     ) -> None:
-        failed = self._executor.prefill(prefills) if prefills else []
+        failed = self._prefill(prefills) if prefills else []
         if steps or commits:
             outcome = self._executor.run(steps, commits)
             seconds = self._clock.now() - started
@@ -306,6 +283,13 @@ class Engine:
                     self._finish(stream, early=False)
         for stream, error in failed:
             self.roster.end(stream, "failed", error)
+
+    def _prefill(self, prefills: Sequence[Stream]) -> list[tuple[Stream, str]]:
+        failed = self._executor.prefill(prefills)
+        bad = {stream.sink for stream, _ in failed}
+        for sink in {stream.sink for stream in prefills} - bad:
+            self.pool.mark_filled(sink)
+        return failed
 
     def _observe(self, rows: int, seconds: float) -> None:
         self.cost.observe(rows, max(seconds, 1e-6))
@@ -336,7 +320,7 @@ class Engine:
         self._next_chunk(stream)
 
     def _decode_job(
-        self, stream: Stream, chunk: int, latents: dict[str, torch.Tensor], now: float
+        self, stream: Stream, chunk: int, latents: "dict[str, Tensor]", now: float
     ) -> DecodeJob:
         due = stream.playout_at(chunk, self.spec) if stream.is_live else float("inf")
         return DecodeJob(

@@ -5,44 +5,74 @@ Steps and commits of any streams, at any step and noise level, share one forward
 prompts run before it. A row that raises takes nobody with it: the batch is then run row by row.
 """
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
 
-from onbeat.models.spec import CausalModel
+from onbeat.models.spec import CausalModel, EncodedPrompt
 from onbeat.samplers.consistency import (
     commit_latents,
+    end_chunk,
     init_rows,
     latents_of,
     step_rows,
     times_of,
 )
 from onbeat.samplers.state import ChunkState
-from onbeat.server.engine.pool import KVPool
+from onbeat.server.engine.device import Outcome
+from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.streams import Stream
 
+SWITCH_SECONDS = 0.0005
+"""The two lanes hand the interpreter to each other at least this often."""
 NOISE_STREAM = 0
 """One noise stream for all: equal seeds give equal pictures, whatever the stream is called."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """Streams whose rows ran, by kind of work, and what went wrong with others."""
+class TorchExecutor:
+    """Tensor work of the compute lane (see `Executor` in device.py)."""
 
-    stepped: list[Stream] = field(default_factory=list)
-    committed: list[Stream] = field(default_factory=list)
-    failed: list[tuple[Stream, str]] = field(default_factory=list)
-
-
-class Executor:
-    """Tensor work of the compute lane. One thread only."""
-
-    def __init__(self, model: CausalModel, pool: KVPool) -> None:
-        self._model = model
-        self._pool = pool
+    def __init__(self, model: CausalModel, store: KVStore, threads: int = 1) -> None:
+        self._model, self._store, self._threads = model, store, threads
         self._spec = model.spec
 
+    def start(self) -> None:
+        torch.set_num_threads(self._threads)
+        sys.setswitchinterval(SWITCH_SECONDS)
+
+    @torch.inference_mode()
+    def encode_prompt(self, prompt: str) -> EncodedPrompt:
+        return self._model.encode_prompt(prompt)
+
+    def new_decoder_state(self) -> Any:
+        return self._model.new_decoder_state()
+
+    def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
+        flat, latents, at = np.frombuffer(data, np.float32), {}, 0
+        for m in self._spec.modalities:
+            values = flat[at : at + m.tokens * m.dim].reshape(m.tokens, m.dim)
+            latents[m.name] = torch.from_numpy(values.copy())
+            at += m.tokens * m.dim
+        shifts = {m.name: m.shift for m in self._spec.modalities}
+        return ChunkState(
+            seed=seed,
+            stream=NOISE_STREAM,
+            chunk=chunk,
+            step=1,
+            steps=1,
+            shifts=shifts,
+            latents=latents,
+            x0=latents,
+        )
+
+    @torch.inference_mode()
+    def end_chunk(self, state: ChunkState) -> ChunkState:
+        return end_chunk(state)
+
+    @torch.inference_mode()
     def start_chunks(self, streams: Sequence[Stream], steps: Sequence[int]) -> None:
         """Gives each stream the noise of its next chunk."""
         states = init_rows(
@@ -55,19 +85,20 @@ class Executor:
         for stream, state in zip(streams, states, strict=True):
             stream.state = state
 
+    @torch.inference_mode()
     def prefill(self, streams: Sequence[Stream]) -> list[tuple[Stream, str]]:
         """Fills the prompts' pages, each page once. Returns the streams that failed."""
         by_sink = {s.sink: s for s in streams}
         failed: list[tuple[Stream, str]] = []
         for sink, stream in by_sink.items():
             try:
-                kv = self._pool.view([stream.window.table(sink)], [sink])
+                kv = self._store.view([stream.window.table(sink)], [sink])
                 self._model.prefill_prompt([stream.now.encoded], kv)
-                self._pool.mark_filled(sink)
             except (RuntimeError, ValueError, ArithmeticError) as error:
                 failed += [(s, _text(error)) for s in streams if s.sink == sink]
         return failed
 
+    @torch.inference_mode()
     def run(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Outcome:
         """One forward of `steps` (their chunk's next step) and `commits` (their oldest
         uncommitted chunk); no stream may be in both."""
@@ -92,7 +123,7 @@ class Executor:
         states = [_state(s) for s in steps]
         latents, times = self._inputs(states, [s.uncommitted[0] for s in commits])
         rows = [*steps, *commits]
-        kv = self._pool.view(
+        kv = self._store.view(
             [s.window.table(s.sink) for s in rows],
             [-1] * len(steps) + [s.window.next_page() for s in commits],
         )

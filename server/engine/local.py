@@ -8,6 +8,7 @@ import queue
 import threading
 
 from onbeat.models.spec import CausalModel
+from onbeat.server.engine.assemble import make_engine
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.messages import (
@@ -99,7 +100,7 @@ class LocalEngine:
         spec = self._model.spec
         self._width = spec.width
         self._slots = MemorySlots(slots=self._slot_count, slot_bytes=slot_bytes(spec))
-        engine = Engine(self._model, self._settings, self._slots, self._events.put)
+        engine = make_engine(self._model, self._settings, self._slots, self._events.put)
         with self._lock:
             for command in self._early:
                 engine.submit(command)

@@ -1,14 +1,18 @@
-"""The KV pool: preallocated pages, who holds them, and the page tables of rows.
+"""The KV pool: who holds which page, and the page tables of rows. Books only, no tensors.
 
-A page is one chunk of all layers. A stream owns a ring of window pages, one more than it reads, so
-that a commit never overwrites a page that the same forward reads. Prompt (sink) pages are shared
-by content between streams. What it is not: a cache; a page has a holder or is free.
+A page is one chunk of all layers; kv_store.py holds its numbers. A stream owns a ring of window
+pages, one more than it reads, so that a commit never overwrites a page that the same forward reads.
+Prompt (sink) pages are shared by content between streams. What it is not: a cache; a page has a holder or is free.
 """
 
-import torch
+from typing import Protocol
 
-from onbeat.kernels.paged_attention import KVPages
-from onbeat.models.spec import ModelSpec
+
+class PageNeeds(Protocol):
+    """What the pool must know of a model (`ModelSpec` has it)."""
+
+    @property
+    def window_chunks(self) -> int: ...
 
 
 class PoolExhausted(Exception):
@@ -18,10 +22,7 @@ class PoolExhausted(Exception):
 class KVPool:
     """Pages and their reference counts. One thread only."""
 
-    def __init__(self, spec: ModelSpec, pages: int, dtype: torch.dtype = torch.float32) -> None:
-        shape = (spec.layers, pages, spec.page_tokens, spec.heads, spec.head_dim)
-        self.k = torch.zeros(shape, dtype=dtype)
-        self.v = torch.zeros(shape, dtype=dtype)
+    def __init__(self, pages: int) -> None:
         self.total = pages
         self._free = list(range(pages))
         self._references = [0] * pages
@@ -77,17 +78,6 @@ class KVPool:
                 del self._sinks[prompt]
                 return
 
-    def view(self, tables: list[list[int]], write_pages: list[int]) -> KVPages:
-        """The pool as a model sees it for these rows."""
-        width = len(tables[0])
-        assert all(len(table) == width for table in tables), [len(t) for t in tables]
-        return KVPages(
-            k=self.k,
-            v=self.v,
-            page_table=torch.tensor(tables, dtype=torch.int64),
-            write_pages=torch.tensor(write_pages, dtype=torch.int64),
-        )
-
     def check_integrity(self) -> None:
         """Asserts that every page is either free without references or held."""
         free = set(self._free)
@@ -131,6 +121,6 @@ class Window:
         return [sink, *[-1] * (len(self.pages) - 1 - len(pages)), *pages]
 
 
-def pages_per_stream(spec: ModelSpec) -> int:
+def pages_per_stream(spec: PageNeeds) -> int:
     """What one stream holds at most: window, the page being written, and its prompt."""
     return spec.window_chunks + 2

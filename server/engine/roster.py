@@ -8,12 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-import torch
-
-from onbeat.models.spec import CausalModel
+from onbeat.models.spec import ModelSpec
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.admission import Admission, Demand
+from onbeat.server.engine.device import Executor
 from onbeat.server.engine.messages import (
     ControlApplied,
     ControlStream,
@@ -39,13 +37,14 @@ class Roster:
 
     def __init__(
         self,
-        model: CausalModel,
+        spec: ModelSpec,
+        executor: Executor,
         settings: EngineSettings,
         pool: KVPool,
         admission: Admission,
         emit: Callable[[Event], None],
     ) -> None:
-        self._model, self._spec, self._settings = model, model.spec, settings
+        self._spec, self._executor, self._settings = spec, executor, settings
         self._pool, self._admission, self._emit = pool, admission, emit
         self._opened = 0
         self.streams: dict[str, Stream] = {}
@@ -128,13 +127,13 @@ class Roster:
         """Raises ValueError for a prompt or a snapshot that cannot be read; takes no page then."""
         conditions = Conditions(
             prompt=command.prompt,
-            encoded=self._model.encode_prompt(command.prompt),
+            encoded=self._executor.encode_prompt(command.prompt),
             seed=command.seed,
             steps=command.steps,
             revision=command.revision,
         )
         next_chunk, history = self._history(command)
-        decoder = self._model.new_decoder_state()
+        decoder = self._executor.new_decoder_state()
         self._opened += 1
         return Stream(
             opened=command,
@@ -170,27 +169,10 @@ class Roster:
         )
         first = max(0, snapshot.next_chunk - len(snapshot.latents))
         states = (
-            self._finished(command.seed, first + i, data) for i, data in enumerate(snapshot.latents)
+            self._executor.restore(command.seed, first + i, data)
+            for i, data in enumerate(snapshot.latents)
         )
         return snapshot.next_chunk, deque(states)
-
-    def _finished(self, seed: int, chunk: int, data: bytes) -> ChunkState:
-        flat, latents, at = np.frombuffer(data, np.float32), {}, 0
-        for m in self._spec.modalities:
-            values = flat[at : at + m.tokens * m.dim].reshape(m.tokens, m.dim)
-            latents[m.name] = torch.from_numpy(values.copy())
-            at += m.tokens * m.dim
-        shifts = {m.name: m.shift for m in self._spec.modalities}
-        return ChunkState(
-            seed=seed,
-            stream=0,
-            chunk=chunk,
-            step=1,
-            steps=1,
-            shifts=shifts,
-            latents=latents,
-            x0=latents,
-        )
 
     # ---- control -------------------------------------------------------------------------------
 
@@ -215,7 +197,7 @@ class Roster:
         return replace(
             before,
             prompt=prompt,
-            encoded=before.encoded if same else self._model.encode_prompt(prompt),
+            encoded=before.encoded if same else self._executor.encode_prompt(prompt),
             seed=before.seed if command.seed is None else command.seed,
             steps=before.steps if command.steps is None else command.steps,
             revision=command.revision,

@@ -42,6 +42,8 @@ class Candidate:
     steps_done: int
     chunk_rows: int
     """Forwards of each later chunk (commit and planned steps)."""
+    width: int = 1
+    """Rows of the batch that it takes; more than one for a piece of several chunks."""
     droppable: bool
     """False while the stream has no clock yet (its first chunk), and after many drops in a row."""
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from onbeat.models.spec import CausalModel
+from onbeat.server.engine.assemble import make_engine
 from onbeat.server.engine.cost import CostModel
-from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.messages import (
     ChunkDropped,
     ChunkReady,
@@ -53,7 +53,7 @@ class Rig:
         self.events: list[Event] = []
         self.latents: dict[tuple[str, int], bytes] = {}
         self.reading = True
-        self.engine = Engine(
+        self.engine = make_engine(
             served,
             settings or EngineSettings(decode_lane=False),
             self.slots,

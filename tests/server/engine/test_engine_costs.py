@@ -1,5 +1,7 @@
 """Costs that are wrong, because they were measured in a busy moment: the engine gets over it."""
 
+import pytest
+
 from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.messages import StreamOpened
 from onbeat.server.engine.settings import EngineSettings
@@ -15,7 +17,9 @@ def _costly() -> CostModel:
     return CostModel({1: 10.0})
 
 
-def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again() -> None:
+def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rig = Rig()
     rig.engine.cost.restart(_costly())
     measured = []
@@ -24,7 +28,7 @@ def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again() -> N
         measured.append(1)
         return CostModel({1: 0.004, 2: 0.005}, margin=1.1)
 
-    rig.engine.costs._measure_compute = measure  # type: ignore[method-assign]
+    monkeypatch.setattr(rig.engine.costs, "_measure_compute", measure)
     rig.open("a")
     rig.run(0.5)
     assert len(measured) == 1 and not rig.refused() and rig.of(StreamOpened)
@@ -35,9 +39,11 @@ def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again() -> N
     assert rig.refused()
 
 
-def test_a_stream_with_a_snapshot_is_not_asked_for_its_time_again() -> None:
+def test_a_stream_with_a_snapshot_is_not_asked_for_its_time_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rig = Rig()
-    rig.engine.costs._measure_compute = _costly  # type: ignore[method-assign]
+    monkeypatch.setattr(rig.engine.costs, "_measure_compute", _costly)
     rig.engine.cost.restart(_costly())
     snapshot = pack_snapshot(next_chunk=3, latents=[bytes(latent_bytes(SPEC))] * 2)
     rig.open("a", snapshot=snapshot)

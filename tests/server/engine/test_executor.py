@@ -6,7 +6,8 @@ import torch
 
 from onbeat.models.toybox.model import Toybox
 from onbeat.samplers.state import ChunkState
-from onbeat.server.engine.executor import Executor
+from onbeat.server.engine.executor import TorchExecutor
+from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.messages import OpenStream
 from onbeat.server.engine.pool import KVPool, Window
 from onbeat.server.engine.streams import Conditions, Ladder, Stream
@@ -18,8 +19,9 @@ class Bench:
 
     def __init__(self, model: FakeModel | Toybox) -> None:
         self.model = model
-        self.pool = KVPool(model.spec, 200)
-        self.executor = Executor(model, self.pool)
+        self.pool = KVPool(200)
+        self.store = KVStore(model.spec, 200)
+        self.executor = TorchExecutor(model, self.store)
 
     def stream(self, name: str, prompt: str = "red ball", seed: int = 1, steps: int = 2) -> Stream:
         stream = Stream(
@@ -40,6 +42,7 @@ class Bench:
         )
         if not self.pool.is_filled(stream.sink):
             assert self.executor.prefill([stream]) == []
+            self.pool.mark_filled(stream.sink)
         return stream
 
     def finish(self, stream: Stream, steps: int = 2) -> ChunkState:

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.pool import KVPool, PoolExhausted, Window, pages_per_stream
 from tests.server.engine.fake import SPEC
 
 
 def test_pages_come_back() -> None:
-    pool = KVPool(SPEC, 10)
+    pool = KVPool(10)
     pages = pool.take(4)
     assert (pool.used, pool.free) == (4, 6)
     pool.give_back(*pages)
@@ -18,14 +19,14 @@ def test_pages_come_back() -> None:
 
 
 def test_more_pages_than_there_are_take_none() -> None:
-    pool = KVPool(SPEC, 3)
+    pool = KVPool(3)
     with pytest.raises(PoolExhausted, match="4 pages wanted, 3 of 3 free"):
         pool.take(4)
     assert pool.used == 0
 
 
 def test_streams_with_one_prompt_share_its_page() -> None:
-    pool = KVPool(SPEC, 4)
+    pool = KVPool(4)
     first, second = pool.take_sink("red"), pool.take_sink("red")
     assert first == second != pool.take_sink("blue")
     pool.mark_filled(first)
@@ -38,7 +39,7 @@ def test_streams_with_one_prompt_share_its_page() -> None:
 
 
 def test_giving_back_twice_is_caught() -> None:
-    pool = KVPool(SPEC, 2)
+    pool = KVPool(2)
     (page,) = pool.take(1)
     pool.give_back(page)
     with pytest.raises(AssertionError, match="given back twice"):
@@ -66,8 +67,7 @@ def test_a_commit_never_writes_to_a_page_that_is_read(commits: int, size: int) -
 
 
 def test_the_view_has_the_shapes_of_the_contract() -> None:
-    pool = KVPool(SPEC, 6)
-    kv = pool.view([[0, -1, 1, 2], [0, 3, 4, 5]], [-1, 1])
+    kv = KVStore(SPEC, 6).view([[0, -1, 1, 2], [0, 3, 4, 5]], [-1, 1])
     assert kv.k.shape == (SPEC.layers, 6, SPEC.page_tokens, SPEC.heads, SPEC.head_dim)
     assert kv.page_table.tolist() == [[0, -1, 1, 2], [0, 3, 4, 5]]
     assert kv.write_pages.tolist() == [-1, 1]

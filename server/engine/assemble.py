@@ -1,0 +1,58 @@
+"""Puts an engine together on a model: pages, executor, decode lane, measured or given costs.
+
+What it is not: the loading of a model from launch arguments (build.py).
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from onbeat.models.spec import CausalModel
+from onbeat.server.engine.calibrate import MeasuredCosts
+from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.decode import TorchDecodeLane
+from onbeat.server.engine.engine import Engine
+from onbeat.server.engine.executor import TorchExecutor
+from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.messages import Event
+from onbeat.server.engine.pool import KVPool, pages_per_stream
+from onbeat.server.engine.settings import Clock, EngineSettings, MonotonicClock
+from onbeat.server.engine.slots import SlotWriter
+
+
+def make_engine(
+    model: CausalModel,
+    settings: EngineSettings,
+    slots: SlotWriter,
+    emit: Callable[[Event], None],
+    clock: Clock | None = None,
+    *,
+    compute: CostModel | None = None,
+    decode: CostModel | None = None,
+) -> Engine:
+    """The warm engine. `compute`, `decode`: cost tables, measured on the model now if not given."""
+    torch.set_num_threads(settings.compute_threads)
+    clock = clock or MonotonicClock()
+    streams = settings.max_streams + settings.max_jobs
+    pages = settings.pages or streams * pages_per_stream(model.spec)
+    pool, store = KVPool(pages), KVStore(model.spec, pages)
+    costs = MeasuredCosts(model, pool, store, settings, clock, compute, decode)
+    lane = TorchDecodeLane(
+        model,
+        clock=clock,
+        cost=costs.decode,
+        max_rows=settings.max_decode_rows,
+        threads=settings.decode_threads,
+        threaded=settings.decode_lane,
+    )
+    return Engine(
+        model.spec,
+        settings,
+        pool=pool,
+        executor=TorchExecutor(model, store, settings.compute_threads),
+        lane=lane,
+        costs=costs,
+        slots=slots,
+        emit=emit,
+        clock=clock,
+    )

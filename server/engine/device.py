@@ -1,0 +1,118 @@
+"""The seam between what decides (engine.py) and what computes: executor, decode lane, costs.
+
+Implementations on a model: executor.py, decode.py, calibrate.py, put together by assemble.py. The
+simulator has its own on a virtual clock. Plain data and protocols; nothing here computes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from onbeat.models.spec import EncodedPrompt
+from onbeat.samplers.state import ChunkState
+from onbeat.server.engine.cost import CostModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from onbeat.server.engine.streams import Stream
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """Streams whose rows ran, by kind of work, and what went wrong with others."""
+
+    stepped: list["Stream"] = field(default_factory=list)
+    committed: list["Stream"] = field(default_factory=list)
+    failed: list[tuple["Stream", str]] = field(default_factory=list)
+
+
+class Executor(Protocol):
+    """The compute lane. One thread only: the one that called `start`."""
+
+    def start(self) -> None:
+        """Called once by the thread that makes all other calls."""
+
+    def encode_prompt(self, prompt: str) -> EncodedPrompt:
+        """Raises ValueError for a prompt that the model cannot encode."""
+
+    def new_decoder_state(self) -> Any: ...
+
+    def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
+        """A finished chunk from its latents as they lie in a slot (float32, model's order)."""
+
+    def start_chunks(self, streams: Sequence["Stream"], steps: Sequence[int]) -> None:
+        """Gives each stream the noise of its next chunk."""
+
+    def end_chunk(self, state: ChunkState) -> ChunkState:
+        """The chunk as it is, its last prediction final; at least one step must be done."""
+
+    def prefill(self, streams: Sequence["Stream"]) -> list[tuple["Stream", str]]:
+        """Fills the prompts' pages, each page once. Returns the streams that failed."""
+
+    def run(self, steps: Sequence["Stream"], commits: Sequence["Stream"]) -> Outcome:
+        """One forward of `steps` (their chunk's next step) and `commits` (their oldest
+        uncommitted chunk); no stream may be in both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeJob:
+    """One finished chunk. `latents`: per modality float32 [n, d]; `state` is the stream's decoder
+    state, which moves on; `data`: the slot's bytes, None to only move the state on."""
+
+    stream: str
+    chunk: int
+    latents: "dict[str, Tensor]"
+    state: Any
+    slot: int
+    data: memoryview | None
+    deadline: float
+    queued_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What became of a job. `error` is None if the chunk lies in its slot. Seconds."""
+
+    job: DecodeJob
+    ready_at: float
+    decode: float
+    convert: float
+    error: str | None = None
+
+
+class DecodeLane(Protocol):
+    """Turns latents into pictures and sound beside the compute lane: jobs in, results out."""
+
+    @property
+    def backlog(self) -> int:
+        """Chunks waiting or being decoded."""
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begins; `wake` is called when there are new results."""
+
+    def submit(self, job: DecodeJob) -> None: ...
+
+    def poll(self) -> list[Decoded]:
+        """Results since the last call, in order. Raises what ended the lane."""
+
+    def take_seconds(self) -> list[float]:
+        """Seconds of each batch since the last call."""
+
+    def close(self) -> None:
+        """Finishes the batch under way and stops; what still waits is left in `abandoned`."""
+
+    def abandoned(self) -> list[DecodeJob]: ...
+
+
+class Costs(Protocol):
+    """What forwards and decodes take, by rows."""
+
+    @property
+    def compute(self) -> CostModel: ...
+
+    @property
+    def decode(self) -> CostModel: ...
+
+    def doubt(self) -> None:
+        """An idle engine would refuse its first stream: the costs may come from a busy moment."""
