@@ -2,7 +2,8 @@
 
 A page is one chunk of all layers; kv_store.py holds its numbers. A stream owns a ring of window
 pages, one more than it reads, so that a commit never overwrites a page that the same forward reads.
-Prompt (sink) pages are shared by content between streams. What it is not: a cache; a page has a holder or is free.
+Prompt (sink) pages are shared by content between streams. What it is not: a cache; a page has a
+holder or is free.
 """
 
 from typing import Protocol
