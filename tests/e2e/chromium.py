@@ -74,7 +74,9 @@ class Watched:
         self.page.on("request", self._request)
 
     def _console(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
+        """A refused session is no fault of the page: it says so, waits and asks again."""
+        refused = "503" in message.text and "/v1/sessions" in str(message.location)
+        if message.type in ("error", "warning") and not refused:
             self.complaints.append(f"{message.type}: {message.text} {message.location}")
 
     def _request(self, request: Any) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import json
 import statistics
 import sys
+import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from typing import Any
@@ -18,16 +20,24 @@ from aiortc import RTCSessionDescription
 from tests.webrtc.conftest import Receiver
 
 NTP_PER_SECOND = 2**32
+TRIES = 4
 RATES = {"audio": 48_000, "video": 90_000}
 
 
-def post(url: str, offer: str) -> tuple[str, str]:
-    """The answer, and the address of the resource that ends it."""
+def post(url: str, offer: str, tries: int = TRIES) -> tuple[str, str]:
+    """The answer, and the address of the resource that ends it. A full server is asked again, as
+    its Retry-After says."""
     headers = {"Content-Type": "application/sdp"}
     request = urllib.request.Request(url, offer.encode(), headers, method="POST")
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        location = urllib.parse.urljoin(url, answer.headers["Location"])
-        return answer.read().decode(), location
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            location = urllib.parse.urljoin(url, answer.headers["Location"])
+            return answer.read().decode(), location
+    except urllib.error.HTTPError as error:
+        if error.code != 503 or tries == 1:
+            raise
+        time.sleep(float(error.headers["Retry-After"]))
+    return post(url, offer, tries - 1)
 
 
 def delete(url: str) -> None:
