@@ -87,3 +87,14 @@ def ready(now: float, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def next_release(now: float, candidates: Sequence[Candidate]) -> float:
     return min((c.release for c in candidates if c.release > now), default=float("inf"))
+
+
+def filled(order: Sequence[Candidate], most: int) -> list[Candidate]:
+    """The candidates in this order whose widths together are at most `most` rows, at least one."""
+    chosen: list[Candidate] = []
+    left = most
+    for c in order:
+        if c.width <= left or not chosen:
+            chosen.append(c)
+            left -= c.width
+    return chosen
