@@ -16,7 +16,16 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 ENV_PREFIX = "ONBEAT_"
 CONFIG_VARIABLE = "ONBEAT_CONFIG"
 
-PolicyName = Literal["edf-s", "fcfs-chunk", "static"]
+PolicyName = Literal[
+    "edf-s",
+    "edf-greedy",
+    "orca",
+    "coalesced",
+    "static",
+    "time-slice",
+    "fcfs-chunk",
+    "process-per-stream",
+]
 
 
 class SettingsError(ValueError):

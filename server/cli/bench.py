@@ -11,8 +11,13 @@ app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
 
 class PolicyChoice(StrEnum):
     EDF_S = "edf-s"
-    FCFS_CHUNK = "fcfs-chunk"
+    EDF_GREEDY = "edf-greedy"
+    ORCA = "orca"
+    COALESCED = "coalesced"
     STATIC = "static"
+    TIME_SLICE = "time-slice"
+    FCFS_CHUNK = "fcfs-chunk"
+    PROCESS_PER_STREAM = "process-per-stream"
 
 
 @app.callback()

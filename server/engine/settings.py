@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 HEADROOM = 0.75
-POLICIES = ("edf-s", "fcfs-chunk", "static")
+POLICIES = (
+    "edf-s",
+    "edf-greedy",
+    "orca",
+    "coalesced",
+    "static",
+    "time-slice",
+    "fcfs-chunk",
+    "process-per-stream",
+)
 
 
 class Clock(Protocol):

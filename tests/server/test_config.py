@@ -34,7 +34,7 @@ def test_the_environment_names_the_file(monkeypatch: pytest.MonkeyPatch, config_
     ("flags", "expected"),
     [
         ({"port": 70000}, "port: 70000 is not allowed"),
-        ({"policy": "lifo"}, "'edf-s', 'fcfs-chunk' or 'static'"),
+        ({"policy": "lifo"}, "'time-slice', 'fcfs-chunk' or 'process-per-stream'"),
         ({"colour": "red"}, "colour: unknown setting; allowed: "),
         ({"headroom": 0}, "headroom: 0 is not allowed"),
     ],

@@ -1,9 +1,9 @@
 """Coalesced chunks: the chunks that are ready together run as one batch through all their steps.
 
 The batch is in step throughout: all its rows are at the same step, and it includes the commits of
-its own chunks. Chunks that become ready meanwhile wait for the next batch, which holds those with as
-much work as the oldest of them. The difference from static batching (static.py): there a batch is
-filled from the queue with whatever work it has, rows end at different times and leave holes.
+its own chunks. Chunks that become ready meanwhile wait for the next batch, which holds those with
+as much work as the oldest of them. The difference from static batching (static.py): there a batch
+is filled from the queue with whatever work it has, rows end at different times and leave holes.
 After the coalesced chunk of TurboServe (arXiv 2606.19271, section 3.1), without its placement.
 """
 

@@ -1,9 +1,9 @@
 """Earliest deadline first in the largest batch: what one writes first.
 
-Every tick the ready rows with the earliest deadlines run, as many as are allowed; chunks that cannot
-be on time even alone are dropped. No look at what the batch costs its members: past capacity all
-become late together. EDF: Liu and Layland, "Scheduling algorithms for multiprogramming in a hard
-real-time environment", JACM 20(1), 1973.
+Every tick the ready rows with the earliest deadlines run, as many as are allowed; chunks that
+cannot be on time even alone are dropped. No look at what the batch costs its members: past capacity
+all become late together. EDF: Liu and Layland, "Scheduling algorithms for multiprogramming in a
+hard real-time environment", JACM 20(1), 1973.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Iteration-level batching, first come first served: each tick the largest batch of what is ready.
 
 Rows join and leave at every step, in the order in which their chunks arrived; a chunk is one
-request. No deadlines, except that a chunk which has not begun when its time is over is dropped.
-Yu et al., "Orca: A Distributed Serving System for Transformer-Based Generative Models", OSDI 2022,
+request. No deadlines, except that a chunk which has not begun when its time is over is dropped. Yu
+et al., "Orca: A Distributed Serving System for Transformer-Based Generative Models", OSDI 2022,
 section 3 (iteration-level scheduling, the selection of algorithm 1).
 """
 

@@ -1,10 +1,11 @@
 """One process per stream on a shared device, as one engine can act it: single rows in turn.
 
-Independent processes cannot share a forward; a device gives each of them its share of the time. That
-is processor sharing, and its limit with whole forwards is a round of all that are ready, one row at
-a time. Streams know nothing of each other: no order, no deadlines; a chunk that has not begun when
-its time is over is dropped. Costs of separate processes (weights held once each, switching) are left
-out, which favours this baseline. Kleinrock, "Queueing Systems" 2, 1976, section 4.4.
+Independent processes cannot share a forward; a device gives each of them its share of the time.
+That is processor sharing, and its limit with whole forwards is a round of all that are ready, one
+row at a time. Streams know nothing of each other: no order, no deadlines; a chunk that has not
+begun when its time is over is dropped. Costs of separate processes (weights held once each,
+switching) are left out, which favours this baseline. Kleinrock, "Queueing Systems" 2, 1976, section
+4.4.
 """
 
 from collections.abc import Sequence

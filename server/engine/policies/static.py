@@ -1,9 +1,9 @@
 """Static batching: a batch of chunks is formed, run to its end, and only then the next is formed.
 
 The batch is filled from the queue, oldest first, with whatever work each chunk has: commits, steps,
-different numbers of them. Rows that finish early leave their place empty; chunks that come meanwhile
-wait. The difference from coalesced chunks (coalesced.py): those are in step. The request-level
-scheduling that Orca (OSDI 2022, section 2) starts from.
+different numbers of them. Rows that finish early leave their place empty; chunks that come
+meanwhile wait. The difference from coalesced chunks (coalesced.py): those are in step. The
+request-level scheduling that Orca (OSDI 2022, section 2) starts from.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Time slicing at chunk boundaries: one chunk at a time alone, the turn goes round the streams.
 
 The stream whose turn it is keeps the device until its chunk is done, its commit included; then the
-next stream with a chunk to make has it. No batching, no deadlines, except that a chunk which has not
-begun when its time is over is dropped. The difference from fcfs-chunk: the order is that of the
-streams, not that in which their chunks became ready. After the execution lease of TeleFuser's stream
-scheduler (https://github.com/Tele-AI/TeleFuser, docs/en/stream_scheduler.md).
+next stream with a chunk to make has it. No batching, no deadlines, except that a chunk which has
+not begun when its time is over is dropped. The difference from fcfs-chunk: the order is that of the
+streams, not that in which their chunks became ready. After the execution lease of TeleFuser's
+stream scheduler (https://github.com/Tele-AI/TeleFuser, docs/en/stream_scheduler.md).
 """
 
 from collections.abc import Sequence

@@ -380,7 +380,7 @@ def test_the_engine_reports_while_it_works_and_while_it_is_idle(rig: Rig) -> Non
 
 
 def test_engine_settings_name_what_is_wrong() -> None:
-    with pytest.raises(ValueError, match="policy: 'best'; allowed: edf-s, fcfs-chunk, static"):
+    with pytest.raises(ValueError, match="policy: 'best'; allowed: edf-s, edf-greedy, orca"):
         EngineSettings(policy="best")
     with pytest.raises(ValueError, match="headroom: 0; allowed"):
         EngineSettings(headroom=0)

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from onbeat.server.engine.messages import ChunkDropped, ChunkReady, OpenStream
+from onbeat.server.engine.settings import POLICIES
 from onbeat.server.engine.simulate.curves import Curve, curve
 from onbeat.server.engine.simulate.faults import Fault
 from onbeat.server.engine.simulate.run import simulate, simulated_settings
@@ -33,7 +34,7 @@ def test_the_same_twice() -> None:
     assert first.streams == second.streams and first.batches == second.batches
 
 
-@pytest.mark.parametrize("policy", ["edf-s", "fcfs-chunk", "static"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_each_chunk_is_delivered_or_counted_once(policy: str) -> None:
     spec = simulated_spec()
     world = World(SUBLINEAR, spec, simulated_settings(policy=policy, admission=False), 0)
