@@ -16,10 +16,11 @@ from onbeat.samplers.consistency import init_chunk
 from onbeat.server.engine.cost import CostModel, sizes_to
 from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream
 from onbeat.server.engine.pool import KVPool, Window
 from onbeat.server.engine.settings import Clock, EngineSettings
-from onbeat.server.engine.streams import Conditions, Ladder, Stream
+from onbeat.server.engine.streams import Conditions, Stream
 
 COMPUTE_SECONDS = 1.4
 DECODE_SECONDS = 0.4
@@ -163,5 +164,6 @@ def _noise_stream(model: CausalModel, pages: list[int], order: int) -> Stream:
         sink=pages[0],
         window=window,
         decoder=None,
-        ladder=Ladder(recover_chunks=1, deepest=0),
+        ladder=Ladder(calm_chunks=1, bends=False),
+        firm=FirmRecord(m=0, k=1),
     )

@@ -3,7 +3,6 @@
 Owns no stream. What it is not: the decoding (decode.py) or the ring (slots.py).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,12 +37,10 @@ class Delivery:
         emit: Callable[[Event], None],
         *,
         playout_buffer: float,
-        phases: int,
     ) -> None:
-        """`playout_buffer`: seconds from a first chunk being ready to it being due, at least;
-        `phases`: how many instants of a chunk's length streams may be due at."""
+        """`playout_buffer`: seconds from a first chunk being ready to it being due, at least."""
         self._spec, self._lane, self._slots, self._emit = spec, lane, slots, emit
-        self._buffer, self._phases = playout_buffer, phases
+        self._buffer = playout_buffer
         self._waiting: list[tuple[Finished, DecodeJob]] = []
         self._decoding: dict[int, Finished] = {}
 
@@ -98,6 +95,7 @@ class Delivery:
         stream = finished.stream
         stream.in_decode -= 1
         stream.counters.dropped += 1
+        stream.firm.note(False)
         self._emit(
             ChunkDropped(stream_id=stream.id, chunk=finished.chunk, cause="decode", playout_at=due)
         )
@@ -123,15 +121,14 @@ class Delivery:
     def _publish(self, finished: Finished, result: Decoded) -> None:
         stream, spec, counters = finished.stream, self._spec, finished.stream.counters
         if stream.is_live and stream.anchor is None:
-            grid = self._spec.chunk_seconds / self._phases
-            stream.anchor = math.ceil((result.ready_at + self._buffer) / grid) * grid
-            stream.anchor_chunk = finished.chunk
+            stream.start_clock(finished.chunk, result.ready_at + self._buffer, spec)
         due = stream.playout_at(finished.chunk, spec) if stream.is_live else 0.0
         assert due is not None
         on_time = not stream.is_live or result.ready_at <= due
         counters.made += 1
         counters.on_time += on_time
         counters.late += not on_time
+        stream.firm.note(on_time)
         self._emit(
             ChunkReady(
                 stream_id=stream.id,

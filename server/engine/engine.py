@@ -8,7 +8,7 @@ that the same loop runs on a model (assemble.py) and on a virtual clock (the sim
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from onbeat.models.spec import ModelSpec
@@ -78,9 +78,7 @@ class Engine:
         self._commands: deque[Command] = deque()
         self._woken = False
         buffer = settings.playout_buffer_chunks * spec.chunk_seconds
-        self.delivery = Delivery(
-            spec, lane, slots, emit, playout_buffer=buffer, phases=settings.phases
-        )
+        self.delivery = Delivery(spec, lane, slots, emit, playout_buffer=buffer)
         self.interval = Interval(since=clock.now())
         self.wake_at = 0.0
         self.stopped = False
@@ -193,7 +191,7 @@ class Engine:
     # ---- schedule and reserve ------------------------------------------------------------------
 
     def _schedule(self, now: float) -> Plan:
-        candidates = [self._candidate(s) for s in self._with_work(now)]
+        candidates = self._candidates(self._with_work(now))
         plan = self._policy.plan(now, candidates, self.cost)
         self.wake_at = plan.wake_at
         self.interval.plans.append(self._clock.now() - now)
@@ -236,17 +234,15 @@ class Engine:
             stream.anchor, stream.wanted_at = None, now
             stream.counters.reanchored += 1
 
-    def _candidate(self, stream: Stream) -> Candidate:
+    def _candidates(self, streams: Iterable[Stream]) -> list[Candidate]:
         before = max(self._lane.backlog, min(len(self.roster.streams), self.settings.max_rows))
         queue = before * self.decode_cost.row_seconds(self.settings.max_decode_rows)
-        after = self.decode_cost.predict(1) + queue
-        return candidate(
-            stream,
-            self.spec,
-            filled=self.pool.is_filled(stream.sink),
-            compute_by=after + self.settings.delivery_seconds,
-            startup=self.settings.startup_seconds,
-        )
+        by = self.decode_cost.predict(1) + queue + self.settings.delivery_seconds
+        filled, startup = self.pool.is_filled, self.settings.startup_seconds
+        return [
+            candidate(s, self.spec, filled=filled(s.sink), compute_by=by, startup=startup)
+            for s in streams
+        ]
 
     def _reserve(self, plan: Plan, now: float) -> tuple[list[Stream], list[Stream], list[Stream]]:
         """The planned rows by kind of work; chunks that begin get their noise."""
@@ -300,7 +296,6 @@ class Engine:
         """The chunk's latents are final: hand it to the decode lane, keep it for its commit."""
         state = stream.state
         assert state is not None and state.done, f"{stream.id}: chunk {stream.chunk}"
-        (stream.ladder.ended_early if early else stream.ladder.ended)()
         now = self._clock.now()
         total = stream.opened.total_chunks
         finished = Finished(
@@ -313,10 +308,8 @@ class Engine:
             finished_at=now,
         )
         self.delivery.offer(finished, self._decode_job(stream, stream.chunk, state.latents, now))
-        stream.counters.steps = state.step
         stream.uncommitted.append(state)
-        stream.fresh = False
-        stream.drops_in_a_row = 0
+        stream.finished(state.step, self.spec, early=early)
         self._next_chunk(stream)
 
     def _decode_job(
@@ -342,9 +335,7 @@ class Engine:
         self._emit(
             ChunkDropped(stream_id=stream.id, chunk=stream.chunk, cause=cause, playout_at=due)
         )
-        stream.counters.dropped += 1
-        stream.drops_in_a_row += 1
-        stream.ladder.dropped()
+        stream.missed(self.spec)
         self._next_chunk(stream)
 
     def _next_chunk(self, stream: Stream) -> None:
@@ -364,7 +355,7 @@ class Engine:
         return stats_event(
             now,
             interval=self.interval,
-            candidates=[self._candidate(s) for s in self.roster.streams.values()],
+            candidates=self._candidates(self.roster.streams.values()),
             roster=self.roster,
             pool=self.pool,
             slots=self._slots,

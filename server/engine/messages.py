@@ -30,6 +30,8 @@ class OpenStream(Message, frozen=True, kw_only=True):
     paused: bool = False
     revision: int = 0
     snapshot: bytes | None = None
+    owner: str = ""
+    """Whose it is, for fair shares: a hash of the API key, "" for all without one."""
 
 
 class ControlStream(Message, frozen=True, kw_only=True):
@@ -159,6 +161,15 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     steps_now: int
     slack: float
     paused: bool
+    level: int = 0
+    """Of the quality ladder; 0 is full."""
+    level_name: str = "full"
+    chunks_by_steps: dict[int, int] = {}
+    """Finished chunks by the steps they had."""
+    firm_credit: int = 0
+    """Misses that the stream may still have among its last k chunks."""
+    firm_broken: int = 0
+    """Chunks after which more than that were missed."""
 
 
 class EngineStats(Message, frozen=True, kw_only=True):

@@ -59,7 +59,9 @@ def stats_event(
     slack = {c.stream: c.deadline - now - c.rows_left * row_seconds for c in candidates}
     return EngineStats(
         at=now,
-        streams=[s.stats(slack[s.id] if s.is_live else 0.0) for s in roster.streams.values()],
+        streams=[
+            s.stats(slack[s.id] if s.is_live else 0.0, roster.spec) for s in roster.streams.values()
+        ],
         pages_used=pool.used,
         pages_total=pool.total,
         slots_used=slots.used,

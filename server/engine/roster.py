@@ -12,6 +12,7 @@ from onbeat.models.spec import ModelSpec
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.admission import Admission, Demand
 from onbeat.server.engine.device import Executor
+from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import (
     ControlApplied,
     ControlStream,
@@ -25,7 +26,7 @@ from onbeat.server.engine.pool import KVPool, Window, pages_per_stream
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.slots import latent_bytes
 from onbeat.server.engine.snapshot import unpack_snapshot
-from onbeat.server.engine.streams import Conditions, Ladder, Stream
+from onbeat.server.engine.streams import Conditions, Stream
 from onbeat.server.vocabulary import EndReason
 
 log = logging.getLogger(__name__)
@@ -44,14 +45,14 @@ class Roster:
         admission: Admission,
         emit: Callable[[Event], None],
     ) -> None:
-        self._spec, self._executor, self._settings = spec, executor, settings
+        self.spec, self._executor, self._settings = spec, executor, settings
         self._pool, self._admission, self._emit = pool, admission, emit
         self._opened = 0
         self.streams: dict[str, Stream] = {}
 
     def demand(self, steps: int | None) -> Demand:
         """Of a live stream: its commit and its steps per chunk."""
-        return Demand(rows=1 + (steps or self._spec.default_steps), period=self._spec.chunk_seconds)
+        return Demand(rows=1 + (steps or self.spec.default_steps), period=self.spec.chunk_seconds)
 
     def live_demands(self) -> list[Demand]:
         return [self.demand(s.now.steps) for s in self.streams.values() if s.is_live]
@@ -95,8 +96,8 @@ class Roster:
     def _wrong_numbers(self, seed: int | None, steps: int | None) -> str | None:
         if seed is not None and not 0 <= seed <= MAX_SEED:
             return f"seed: {seed}; allowed: 0 to 2^63 - 1"
-        if steps is not None and not 1 <= steps <= self._spec.max_steps:
-            return f"steps: {steps}; allowed: 1 to {self._spec.max_steps}"
+        if steps is not None and not 1 <= steps <= self.spec.max_steps:
+            return f"steps: {steps}; allowed: 1 to {self.spec.max_steps}"
         return None
 
     def _full(self, command: OpenStream) -> StreamRefused | None:
@@ -105,7 +106,7 @@ class Roster:
         live = self.live_demands()
         mine = len(live) if command.kind == "live" else len(self.streams) - len(live)
         most = self._settings.max_streams if command.kind == "live" else self._settings.max_jobs
-        pages = pages_per_stream(self._spec)
+        pages = pages_per_stream(self.spec)
         free = self._pool.total - pages * len(self.streams)
         reason, retry_after = None, 5.0
         if mine >= most:
@@ -141,9 +142,10 @@ class Roster:
             wanted_at=now,
             now=conditions,
             sink=self._pool.take_sink(command.prompt),
-            window=Window(self._pool.take(self._spec.window_chunks + 1)),
+            window=Window(self._pool.take(self.spec.window_chunks + 1)),
             decoder=decoder,
             ladder=self._ladder(),
+            firm=FirmRecord(m=self._settings.firm_m, k=self._settings.firm_k),
             chunk=next_chunk,
             uncommitted=history,
             fresh=not history,
@@ -152,11 +154,9 @@ class Roster:
 
     def _ladder(self) -> Ladder:
         """Only edf-s takes steps off: the other policies have the quality that was asked for."""
+        calm = round(self._settings.recover_seconds / self.spec.chunk_seconds)
         bends = self._settings.policy == "edf-s" and self._settings.anytime
-        return Ladder(
-            recover_chunks=self._settings.recover_chunks,
-            deepest=self._spec.max_steps - 1 if bends else 0,
-        )
+        return Ladder(calm_chunks=max(1, calm), bends=bends)
 
     def _history(self, command: OpenStream) -> tuple[int, deque[ChunkState]]:
         """The chunks of a snapshot, to be committed again before the next one begins."""
@@ -164,8 +164,8 @@ class Roster:
             return 0, deque()
         snapshot = unpack_snapshot(
             command.snapshot,
-            chunk_bytes=latent_bytes(self._spec),
-            window_chunks=self._spec.window_chunks,
+            chunk_bytes=latent_bytes(self.spec),
+            window_chunks=self.spec.window_chunks,
         )
         first = max(0, snapshot.next_chunk - len(snapshot.latents))
         states = (
@@ -206,7 +206,7 @@ class Roster:
     def _announce(self, stream: Stream, now: float) -> None:
         assert stream.pending is not None
         chunk = stream.chunk + (stream.state is not None)
-        due = stream.playout_at(chunk, self._spec)
+        due = stream.playout_at(chunk, self.spec)
         self._emit(
             ControlApplied(
                 stream_id=stream.id,
@@ -223,7 +223,7 @@ class Roster:
         if stream.pending.prompt != stream.now.prompt:
             self._pool.give_back(stream.sink)
             stream.sink = self._pool.take_sink(stream.pending.prompt)
-            stream.window.forget(self._spec.kept_chunks)
+            stream.window.forget(self.spec.kept_chunks)
             stream.fresh = True
         stream.now, stream.pending = stream.pending, None
 

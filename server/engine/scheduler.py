@@ -6,19 +6,19 @@ measured, not argued. The policies live in `onbeat.server.engine.policies`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from onbeat.server.vocabulary import StreamKind
 
 Work = Literal["prefill", "commit", "step"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """The one row that a stream could contribute next, and what its chunk still needs.
+class Candidate(NamedTuple):
+    """The rows that a stream could contribute next, and what its chunk still needs.
 
     A chunk's work is: the prompt's prefill if the prompt is new, the commit of the chunk before it,
-    its steps. Instants are seconds on the engine's clock.
+    its steps. Instants are seconds on the engine's clock. A tuple, because one is made for every
+    stream in every tick; give the fields by name.
     """
 
     stream: str
@@ -42,10 +42,14 @@ class Candidate:
     steps_done: int
     chunk_rows: int
     """Forwards of each later chunk (commit and planned steps)."""
-    width: int = 1
-    """Rows of the batch that it takes; more than one for a piece of several chunks."""
     droppable: bool
     """False while the stream has no clock yet (its first chunk), and after many drops in a row."""
+    width: int = 1
+    """Rows of the batch that it takes if chosen; pieces of a long history take several."""
+    credit: int = 1
+    """Misses that the stream may still have among its last k chunks; below 0: it had too many."""
+    owner: str = ""
+    """Whose stream it is: a hash of the API key."""
 
     @property
     def optional(self) -> bool:

@@ -56,17 +56,18 @@ class EngineSettings:
     """False decodes inside the tick, for tests on a clock that is not the system's."""
     playout_buffer_chunks: float = 1.0
     """Between a stream's first chunk being ready and it being due, at least."""
-    phases: int = 1
-    """Streams are due at one of so many instants of a chunk's length, so that they share batches:
-    a stream's clock starts up to `chunk_seconds / phases` later for it. Admission counts on 1."""
     delivery_seconds: float = 0.03
     """Kept free between a decoded chunk and its playout: hand-over, encoding, sending."""
     startup_seconds: float = 0.5
     """How urgent a stream's first chunk is; it has no playout time yet and is never dropped."""
     max_behind_chunks: int = 5
     """A stream further behind its clock than this starts a new clock instead of catching up."""
-    recover_chunks: int = 5
-    """Chunks without pressure before a degraded stream gets a step back."""
+    recover_seconds: float = 1.0
+    """Time without pressure before a degraded stream gets a level back."""
+    firm_m: int = 29
+    firm_k: int = 30
+    """So many of any k consecutive chunks of a stream should be on time; if chunks must be given
+    up, those of streams that are far from missing that come first."""
     job_ahead_chunks: int = 2
     """Chunks of a job that may wait to be decoded."""
     stats_seconds: float = 0.25
@@ -76,8 +77,10 @@ class EngineSettings:
             raise ValueError(f"policy: {self.policy!r}; allowed: {', '.join(POLICIES)}")
         if not 0.0 < self.headroom <= 1.0:
             raise ValueError(f"headroom: {self.headroom}; allowed: above 0, at most 1")
-        for name in ("max_rows", "max_streams", "phases", "compute_threads", "decode_threads"):
+        for name in ("max_rows", "max_streams", "compute_threads", "decode_threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)}; allowed: 1 or more")
+        if not 0 <= self.firm_m <= self.firm_k or self.firm_k < 1:
+            raise ValueError(f"firm_m, firm_k: {self.firm_m}, {self.firm_k}; allowed: m at most k")
         if self.pages < 0 or self.max_jobs < 0:
             raise ValueError(f"pages, max_jobs: {self.pages}, {self.max_jobs}; allowed: 0 or more")

@@ -4,12 +4,14 @@ It knows what it needs next (`work`) and when its chunks are due. What it is not
 who runs (policies), the running (executor.py), or the decoding (decode.py).
 """
 
-from collections import deque
+import math
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from onbeat.models.spec import EncodedPrompt, ModelSpec
 from onbeat.samplers.state import ChunkState
+from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream, StreamStats
 from onbeat.server.engine.pool import Window
 from onbeat.server.engine.scheduler import Candidate, Work
@@ -36,6 +38,9 @@ class Counters:
     late: int = 0
     dropped: int = 0
     steps: int = 0
+    """Of the last chunk."""
+    by_steps: Counter[int] = field(default_factory=Counter)
+    """Finished chunks by their steps."""
     reanchored: int = 0
 
 
@@ -60,7 +65,8 @@ class Stream:
     sink: int
     window: Window
     decoder: Any
-    ladder: "Ladder"
+    ladder: Ladder
+    firm: FirmRecord
     pending: Conditions | None = None
     chunk: int = 0
     """Index of the chunk under way, or the next one."""
@@ -70,9 +76,13 @@ class Stream:
     """Finished chunks that the cache does not hold yet: the last one, or a snapshot's window."""
     fresh: bool = True
     """The next chunk is the first, or the first under a new prompt."""
+    phase: float = 0.0
+    """The instant of a chunk's length, counted from the clock's zero, at which it is due."""
     anchor: float | None = None
-    """When `anchor_chunk` is due; None before the stream has a clock."""
-    anchor_chunk: int = 0
+    """When the clock's first chunk was due; None before the stream has a clock."""
+    beat: int = 0
+    """Chunk n is due at `phase` plus (`beat` + n) chunk lengths, exactly: streams that share their
+    phase share their instants to the last bit."""
     paused: bool = False
     drops_in_a_row: int = 0
     """Chunks dropped since the last one that was made."""
@@ -98,7 +108,13 @@ class Stream:
         """When a chunk's first frame is due, or None while the stream has no clock."""
         if self.anchor is None:
             return None
-        return self.anchor + (chunk - self.anchor_chunk) * spec.chunk_seconds
+        return self.phase + (self.beat + chunk) * spec.chunk_seconds
+
+    def start_clock(self, chunk: int, not_before: float, spec: ModelSpec) -> None:
+        """Chunk `chunk` is due at the first instant of the stream's phase from `not_before` on."""
+        beats = math.ceil((not_before - self.phase) / spec.chunk_seconds)
+        self.beat = beats - chunk
+        self.anchor = self.phase + beats * spec.chunk_seconds
 
     def release_at(self, spec: ModelSpec) -> float:
         """When the steps of the next chunk may start."""
@@ -113,15 +129,38 @@ class Stream:
             return "prefill"
         return "commit" if self.uncommitted else "step"
 
-    def planned_steps(self, spec: ModelSpec) -> int:
-        """Of the next chunk: the asked ones, more at a fresh start, fewer down the ladder."""
-        steps = self.now.steps or spec.default_steps
-        if self.fresh:
-            steps = max(steps, spec.first_chunk_steps)
-        return max(1, min(steps, spec.max_steps) - self.ladder.level)
+    def asked_steps(self, spec: ModelSpec) -> int:
+        return min(self.now.steps or spec.default_steps, spec.max_steps)
 
-    def stats(self, slack: float) -> StreamStats:
+    def planned_steps(self, spec: ModelSpec) -> int:
+        """Of the next chunk: the asked ones, fewer down the ladder; at a fresh start the level is
+        taken off the longer first chunk."""
+        asked = self.asked_steps(spec)
+        if not self.fresh:
+            return self.ladder.current(asked).steps if self.ladder.level else asked
+        return max(1, min(max(asked, spec.first_chunk_steps), spec.max_steps) - self.ladder.level)
+
+    def missed(self, spec: ModelSpec) -> None:
+        """Its next chunk will never come."""
+        self.counters.dropped += 1
+        self.drops_in_a_row += 1
+        self.firm.note(False)
+        self.ladder.dropped(self.asked_steps(spec))
+
+    def finished(self, steps: int, spec: ModelSpec, *, early: bool) -> None:
+        """Its chunk has all the steps that it will get."""
+        if early:
+            self.ladder.ended_early(self.asked_steps(spec))
+        else:
+            self.ladder.ended()
+        self.counters.steps = steps
+        self.counters.by_steps[steps] += 1
+        self.fresh = False
+        self.drops_in_a_row = 0
+
+    def stats(self, slack: float, spec: ModelSpec) -> StreamStats:
         c = self.counters
+        level = self.ladder.current(self.asked_steps(spec))
         return StreamStats(
             stream_id=self.id,
             kind=self.opened.kind,
@@ -132,35 +171,12 @@ class Stream:
             steps_now=self.state.steps if self.state is not None else c.steps,
             slack=slack,
             paused=self.paused,
+            level=self.ladder.level,
+            level_name=level.name,
+            chunks_by_steps=dict(c.by_steps),
+            firm_credit=self.firm.credit,
+            firm_broken=self.firm.broken,
         )
-
-
-@dataclass(slots=True, kw_only=True)
-class Ladder:
-    """Steps taken off a stream's chunks: one more if two chunks in short order ended early or one
-    was dropped, one back after calm."""
-
-    recover_chunks: int
-    deepest: int
-    level: int = 0
-    _calm: int = 1 << 30
-    """Chunks since the last one that ended early."""
-
-    def dropped(self) -> None:
-        self._calm = 0
-        self.level = min(self.level + 1, self.deepest)
-
-    def ended_early(self) -> None:
-        if self._calm < self.recover_chunks:
-            self.level = min(self.level + 1, self.deepest)
-        self._calm = 0
-
-    def ended(self) -> None:
-        """A chunk had all its planned steps."""
-        self._calm += 1
-        if self._calm >= self.recover_chunks and self.level > 0:
-            self.level -= 1
-            self._calm = 0
 
 
 def candidate(
@@ -168,28 +184,33 @@ def candidate(
 ) -> Candidate:
     """What `stream` asks of the scheduler. `compute_by`: seconds before playout at which its last
     step must be done; `startup`: seconds after opening at which a first chunk is wanted."""
-    due = stream.playout_at(stream.chunk, spec)
-    release = stream.release_at(spec)
-    deadline = stream.wanted_at + startup if due is None else due - compute_by
-    if not stream.is_live:
-        release, deadline = stream.wanted_at, float("inf")
-    work = stream.work(filled)
-    done = stream.state.step if stream.state is not None else 0
-    steps = stream.state.steps if stream.state is not None else stream.planned_steps(spec)
+    live, state, opened = stream.is_live, stream.state, stream.opened
+    release, deadline, droppable = stream.wanted_at, float("inf"), False
+    if live and stream.anchor is None:
+        deadline = release + startup
+    elif live:
+        due = stream.phase + (stream.beat + stream.chunk) * spec.chunk_seconds
+        release, deadline = due - opened.ahead_chunks * spec.chunk_seconds, due - compute_by
+        droppable = stream.drops_in_a_row < MAX_DROPS_IN_A_ROW
     before = len(stream.uncommitted) + (not filled)
+    done, steps = (state.step, state.steps) if state else (0, stream.planned_steps(spec))
+    commits = filled and before > 0
     return Candidate(
-        stream=stream.id,
-        kind=stream.opened.kind,
-        work=work,
-        chunk=stream.chunk,
-        order=stream.order,
-        release=stream.wanted_at if work == "commit" else release,
-        arrival=release,
-        deadline=deadline,
-        period=spec.chunk_seconds if stream.is_live else 0.0,
-        rows_left=before + steps - done,
-        rows_needed=before + (done == 0),
-        steps_done=done,
-        chunk_rows=1 + (stream.now.steps or spec.default_steps),
-        droppable=due is not None and stream.drops_in_a_row < MAX_DROPS_IN_A_ROW,
+        opened.stream_id,
+        opened.kind,
+        "step" if not before else ("commit" if commits else "prefill"),
+        stream.chunk,
+        stream.order,
+        stream.wanted_at if commits else release,
+        release,
+        deadline,
+        spec.chunk_seconds if live else 0.0,
+        before + steps - done,
+        before + (done == 0),
+        done,
+        1 + stream.asked_steps(spec),
+        droppable,
+        1,
+        stream.firm.credit,
+        opened.owner,
     )

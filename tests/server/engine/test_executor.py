@@ -8,9 +8,10 @@ from onbeat.models.toybox.model import Toybox
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream
 from onbeat.server.engine.pool import KVPool, Window
-from onbeat.server.engine.streams import Conditions, Ladder, Stream
+from onbeat.server.engine.streams import Conditions, Stream
 from tests.server.engine.fake import SPEC, FakeModel
 
 
@@ -38,7 +39,8 @@ class Bench:
             sink=self.pool.take_sink(prompt),
             window=Window(self.pool.take(self.model.spec.window_chunks + 1)),
             decoder=None,
-            ladder=Ladder(recover_chunks=5, deepest=0),
+            ladder=Ladder(calm_chunks=5),
+            firm=FirmRecord(m=29, k=30),
         )
         if not self.pool.is_filled(stream.sink):
             assert self.executor.prefill([stream]) == []

@@ -1,5 +1,6 @@
 """Policies as functions: what runs, what ends early, what is dropped, given a clock and costs."""
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given, settings
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.policies import make_policy
-from onbeat.server.engine.policies.edf_s import EdfS, demand, on_time, slack
+from onbeat.server.engine.policies.edf_s import EdfS
 from onbeat.server.engine.policies.fcfs_chunk import FcfsChunk
 from onbeat.server.engine.policies.static import StaticBatch
 from onbeat.server.engine.scheduler import Candidate
@@ -118,6 +119,47 @@ def test_a_job_rides_along_only_where_a_bigger_batch_pays() -> None:
     assert edf().plan(0.0, [row("live", 0.9), job("j")], FLAT).rows == ("live",)
 
 
+def test_if_not_all_fit_the_stream_with_credit_waits() -> None:
+    for waiting in range(3):
+        rows = [row(f"s{i}", 0.0225, order=i, credit=int(i == waiting)) for i in range(3)]
+        assert edf().plan(0.0, rows, FLAT).rows[0] != f"s{waiting}"
+
+
+def test_a_stream_without_credit_gets_a_batch_small_enough_for_it() -> None:
+    rows = [row("poor", 0.0125, credit=0), *(row(f"s{i}", 0.05, order=i) for i in range(14))]
+    plan = edf().plan(0.0, rows, COST)
+    assert plan.rows[0] == "poor" and 0.008 + 0.002 * len(plan.rows) <= 0.0125
+    even = [c._replace(credit=0) for c in rows]
+    assert "poor" not in edf().plan(0.0, even, COST).rows
+
+
+def test_the_owner_above_its_share_loses_steps_first() -> None:
+    done = {"steps_done": 1, "rows_left": 1, "rows_needed": 0}
+    rich = [row(f"r{i}", 0.3, order=i, owner="rich", **done) for i in range(6)]
+    poor = [row(f"p{i}", 0.3, order=9 + i, owner="poor", **done) for i in range(2)]
+    needy = [row(f"n{i}", order=20 + i, rows_needed=2, owner="third") for i in range(4)]
+    for ms in range(200, 0, -1):
+        urgent = [c._replace(deadline=ms / 1e3) for c in needy]
+        finish = edf().plan(0.0, [*rich, *poor, *urgent], COST).finish
+        if finish:
+            break
+    assert 0 < len(finish) <= 6 and all(s.startswith("r") for s in finish)
+
+
+def test_jobs_of_different_owners_take_turns() -> None:
+    policy = edf()
+    many = [job(f"a{i}", order=i, owner="a") for i in range(4)]
+    late = [job("b0", order=9, owner="b")]
+    taken = Counter(policy.plan(0.0, [*many, *late], FLAT).rows[0][0] for _ in range(10))
+    assert taken == {"a": 5, "b": 5}
+
+
+def test_wide_rows_count_whole() -> None:
+    rows = [row("piece", 0.5, width=12), row("a", 0.6), row("wide", 0.7, width=8)]
+    assert edf().plan(0.0, rows, COST).rows == ("piece", "a")
+    assert edf().plan(0.0, rows[2:], COST).rows == ("wide",)
+
+
 def test_first_come_first_served_stays_with_its_chunk() -> None:
     policy = FcfsChunk()
     a, b = row("a", arrival=0.1, order=1), row("b", arrival=0.0, order=2)
@@ -134,18 +176,6 @@ def test_a_static_batch_takes_nobody_in_before_it_is_done() -> None:
     assert set(policy.plan(0.0, [*first, row("c")], COST).rows) == {"a", "b"}
     assert set(policy.plan(0.0, [row("b"), row("c")], COST).rows) == {"b"}
     assert policy.plan(0.0, [row("c")], COST).rows == ("c",)
-
-
-def test_slack_is_what_the_tightest_chunk_leaves() -> None:
-    work = demand(0.0, [row("a", 0.5, rows_needed=1), row("b", 0.1, rows_needed=3)], whole=False)
-    assert slack(0.0, work, 0.01) == min(0.1 - 0.03, 0.3 - 0.05 - 0.01)
-
-
-def test_counting_leaves_out_what_is_late_anyway() -> None:
-    cost = CostModel({1: 0.01, 2: 0.01}, margin=1.05)
-    work = [(0.005, -1.0, 1), (0.03, -1.0, 1), (0.03, -1.0, 1)]
-    assert on_time(0.0, work, 1, cost) == 2
-    assert on_time(0.0, work, 2, cost) == 2
 
 
 @st.composite
@@ -167,6 +197,8 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
                 rows_left=2 - done + before * (1 - done),
                 rows_needed=(1 - done) * (1 + before),
                 droppable=draw(st.booleans()),
+                credit=draw(st.integers(-3, 1)),
+                owner=draw(st.sampled_from(["", "a", "b"])),
             )
         )
     return rows + [job(f"j{i}", order=50 + i) for i in range(draw(st.integers(0, 3)))]
