@@ -10,6 +10,7 @@ from onbeat.server.config import Settings, SettingsError, resolve_threads
 from onbeat.server.engine.launch import EngineLaunch
 
 log = logging.getLogger(__name__)
+CALIBRATIONS = "calibration"
 
 
 def launch_of(settings: Settings) -> EngineLaunch:
@@ -25,6 +26,7 @@ def launch_of(settings: Settings) -> EngineLaunch:
         max_rows=settings.max_rows,
         max_streams=settings.max_sessions + settings.max_jobs_running,
         pages=settings.pages,
+        calibration_folder=str(settings.data_dir / CALIBRATIONS),
     )
     log.info("engine: %s", launch)
     return launch

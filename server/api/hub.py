@@ -44,6 +44,13 @@ class EngineHub:
         self.restarts = 0
         self.reason: str | None = None
 
+    @property
+    def capacity_streams(self) -> int | None:
+        """Live streams the engine would hold now; before its first report, as it announced."""
+        if self.stats is not None:
+            return self.stats.capacity_streams
+        return self.ready.capacity_streams if self.ready else None
+
     def start(self) -> None:
         self._client.start()
         self._thread.start()

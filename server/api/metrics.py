@@ -12,6 +12,7 @@ from onbeat.server.api.measures import STAGES, Sent
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.telemetry import Telemetry
 from onbeat.server.engine.messages import ChunkDropped, ChunkReady, EngineReady, EngineStats
+from onbeat.server.engine.track import BucketCost
 
 _FAST = (1, 2, 4, 6, 8, 10, 12, 16, 20, 25, 33, 40, 50, 66, 83, 100)
 _SLOW = (150, 200, 300, 500, 750, 1000, 2000)
@@ -35,8 +36,8 @@ class Metrics:
         build = Info("onbeat_build", "This program", registry=self.registry)
         build.info({"version": onbeat.__version__})
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"onbeat_{name}", text, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"onbeat_{name}", text, labels, registry=self.registry)
 
     def _live_gauges(self) -> None:
         self._sessions = self._gauge("sessions_active", "Open live sessions")
@@ -55,6 +56,12 @@ class Metrics:
         self._usage = self._gauge("kv_cache_usage_ratio", "KV pages in use over all")
         self._slots = self._gauge("state_slots_used", "Decoder state slots in use")
         self._slots_total = self._gauge("state_slots", "Decoder state slots")
+        self._cost = self._gauge(
+            "forward_seconds", "Recent forwards by size", "kind", "rows", "quantile", "source"
+        )
+        self._cost_error = self._gauge(
+            "forward_p99_error_ratio", "Real over predicted p99, minus 1", "kind", "rows"
+        )
 
     def _histogram(
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
@@ -143,7 +150,7 @@ class Metrics:
         self._jobs_running.set(telemetry.job_counts.get("running", 0))
         self._jobs_waiting.set(telemetry.job_counts.get("queued", 0))
         self._up.set(hub.state == "ready")
-        self._capacity.set(hub.ready.capacity_streams if hub.ready else 0)
+        self._capacity.set(hub.capacity_streams or 0)
         if hub.stats is not None:
             self._engine(hub.stats)
         return generate_latest(self.registry)
@@ -156,3 +163,17 @@ class Metrics:
         self._usage.set(stats.pages_used / stats.pages_total if stats.pages_total else 0)
         self._slots.set(stats.slots_used)
         self._slots_total.set(stats.slots_total)
+        for cost in stats.costs:
+            self._forwards(cost)
+
+    def _forwards(self, cost: BucketCost) -> None:
+        rows = str(cost.rows)
+        values = {
+            ("0.5", "real"): cost.p50_ms,
+            ("0.99", "real"): cost.p99_ms,
+            ("0.5", "predicted"): cost.predicted_p50_ms,
+            ("0.99", "predicted"): cost.predicted_p99_ms,
+        }
+        for (quantile, source), ms in values.items():
+            self._cost.labels(cost.kind, rows, quantile, source).set(ms / 1e3)
+        self._cost_error.labels(cost.kind, rows).set(cost.p99_error)

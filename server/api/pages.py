@@ -13,12 +13,12 @@ NO_CACHE = {"cache-control": "no-cache"}
 router = APIRouter(include_in_schema=False)
 
 
-@router.api_route("/", methods=["GET", "HEAD"])
+@router.get("/")
 async def preview() -> FileResponse:
     return FileResponse(STATIC / "index.html", headers=NO_CACHE)
 
 
-@router.api_route("/dashboard", methods=["GET", "HEAD"])
+@router.get("/dashboard")
 async def dashboard() -> FileResponse:
     return FileResponse(STATIC / "dashboard.html", headers=NO_CACHE)
 

@@ -69,7 +69,8 @@ def _model(front: Front, announced: EngineReady) -> dict[str, Any]:
         "default_steps": announced.default_steps,
         "max_steps": announced.max_steps,
         "max_seconds": front.settings.max_video_seconds,
-        "capacity_streams": announced.capacity_streams,
+        "capacity_streams": front.hub.capacity_streams,
+        "calibrated_streams": announced.capacity_streams,
     }
 
 

@@ -15,6 +15,7 @@ from onbeat.server.api.measures import STAGES, Quantiles, Sent, Window, quantile
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.engine.messages import ChunkReady, EngineStats
+from onbeat.server.engine.track import BucketCost
 from onbeat.webrtc.stats import Percentiles
 
 TICK_SECONDS = 0.5
@@ -132,7 +133,9 @@ class Telemetry:
             "pid": ready.pid if ready else None,
             "restarts": self._hub.restarts,
             "model": ready.model if ready else None,
-            "capacity_streams": ready.capacity_streams if ready else None,
+            "capacity_streams": self._hub.capacity_streams,
+            "calibrated_streams": ready.capacity_streams if ready else None,
+            "costs": [cost_overview(cost) for cost in stats.costs] if stats else [],
             "busy_ratio": stats.busy_ratio if stats else None,
             "utilisation": stats.utilisation if stats else None,
             "pages_used": stats.pages_used if stats else None,
@@ -188,6 +191,16 @@ def point_of(overview: Overview) -> Point:
         "jobs_running": overview["jobs"].get("running"),
         "fps_sent": round(sum(each["fps_sent"] for each in overview["sessions"]), 2),
     }
+
+
+def cost_overview(cost: BucketCost) -> dict[str, Any]:
+    """Predicted against real times of batches of one size."""
+    plain = {n: round(v, 4) if isinstance(v, float) else v for n, v in _fields(cost)}
+    return plain | {"p99_error": round(cost.p99_error, 4)}
+
+
+def _fields(cost: BucketCost) -> list[tuple[str, Any]]:
+    return [(name, getattr(cost, name)) for name in cost.__struct_fields__]
 
 
 def session_overview(session: Session, now: float) -> dict[str, Any]:

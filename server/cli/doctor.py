@@ -6,15 +6,17 @@ import platform
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 import typer
 
+from onbeat.server.cli import cost_report
 from onbeat.server.cli.options import with_settings
 from onbeat.server.config import Settings, SettingsError, resolve_threads
-from onbeat.server.launch import prepare_data_dir
+from onbeat.server.launch import launch_of, prepare_data_dir
 
 START_SECONDS = 60.0
 
@@ -25,24 +27,38 @@ class Finding:
     status: Literal["ok", "warning", "failure"]
     detail: str
     mend: str = ""
+    costs: dict[str, Any] | None = None
 
 
 @with_settings
 def doctor(
     settings: Settings,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
+    recalibrate: Annotated[
+        bool, typer.Option("--recalibrate", help="measure step times again, whatever is kept")
+    ] = False,
 ) -> None:
-    """Check Python, codecs, model, ports and disk, and measure the model's step times."""
+    """Check Python, codecs, model, ports and disk, and show the model's step times."""
     findings = [finding for probe in _PROBES for finding in probe(settings)]
+    findings += _model(settings, recalibrate)
+    costs = next((f.costs for f in findings if f.costs is not None), None)
     if as_json:
-        print(json.dumps({"findings": [asdict(f) for f in findings]}))
+        plain = [{n: v for n, v in asdict(f).items() if n != "costs"} for f in findings]
+        print(json.dumps({"findings": plain, "calibration": costs}))
     else:
         for finding in findings:
-            print(f"{finding.status:8} {finding.name:16} {finding.detail}")
-            if finding.mend:
-                print(f"{'':25} {finding.mend}")
+            _show(finding)
     if any(f.status == "failure" for f in findings):
         raise typer.Exit(1)
+
+
+def _show(finding: Finding) -> None:
+    print(f"{finding.status:8} {finding.name:16} {finding.detail}")
+    if finding.mend:
+        print(f"{'':25} {finding.mend}")
+    if finding.costs is not None:
+        for line in cost_report.lines(finding.costs):
+            print(f"{'':25} {line}")
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:
@@ -109,41 +125,34 @@ def _port(settings: Settings) -> Iterator[Finding]:
     yield Finding(name="port", status="ok", detail=f"{settings.host}:{settings.port} is free")
 
 
-def _model(settings: Settings) -> Iterator[Finding]:
-    """Starts the real engine once and reads what it measured."""
+def _model(settings: Settings, recalibrate: bool) -> Iterator[Finding]:
+    """Starts the real engine once and reads what it measured, or found and checked."""
     from onbeat.models.registry import load_model
+    from onbeat.server.engine.build import calibration_cache, engine_settings
     from onbeat.server.engine.local import LocalEngine
     from onbeat.server.engine.messages import EngineReady
 
+    launch = msgspec.structs.replace(launch_of(settings), recalibrate=recalibrate)
     try:
         model = load_model(settings.model, weights=settings.weights)
     except (OSError, ValueError) as error:
         yield Finding(name="model", status="failure", detail=str(error), mend="see `onbeat models`")
         return
-    engine = LocalEngine(model)
+    cache = calibration_cache(launch, model.spec)
+    engine = LocalEngine(model, engine_settings(launch), cache=cache)
     engine.start()
     ready = engine.receive(START_SECONDS)
     engine.close()
     if not isinstance(ready, EngineReady):
         yield Finding(name="model", status="failure", detail=f"the engine did not start: {ready}")
         return
-    steps = ", ".join(f"{rows}: {ms:.1f}" for rows, ms in ready.step_ms.items())
-    yield Finding(
-        name="model",
-        status="ok",
-        detail=f"{settings.model}; step ms by rows: {steps}; "
-        f"batching stops paying at {knee(ready.step_ms)} rows; "
-        f"about {ready.capacity_streams} live streams at {settings.headroom:.0%} of the lanes",
-    )
-
-
-def knee(step_ms: Mapping[int, float]) -> int:
-    """Rows beyond which no larger batch gives 2 % more rows a second."""
-    best, rate = 1, 0.0
-    for rows, ms in sorted(step_ms.items()):
-        if rows / ms > 1.02 * rate:
-            best, rate = rows, rows / ms
-    return best
+    detail = f"{settings.model}; about {ready.capacity_streams} live streams"
+    detail += f" at {settings.headroom:.0%} of the lanes"
+    yield Finding(name="model", status="ok", detail=detail)
+    if ready.calibration is not None and cache is not None:
+        costs = cost_report.cost_report(ready.calibration, cache.path)
+        detail = cost_report.origin(costs)
+        yield Finding(name="step times", status="ok", detail=detail, costs=costs)
 
 
 _PROBES: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
@@ -151,5 +160,4 @@ _PROBES: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _codecs,
     _folder,
     _port,
-    _model,
 )

@@ -9,11 +9,12 @@ import torch
 
 from onbeat.models.spec import CausalModel
 from onbeat.server.engine.calibrate import MeasuredCosts
-from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.calibration import Calibration, CalibrationCache
 from onbeat.server.engine.decode import TorchDecodeLane
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.measure import Bench
 from onbeat.server.engine.messages import Event
 from onbeat.server.engine.pool import KVPool, pages_per_stream
 from onbeat.server.engine.settings import Clock, EngineSettings, MonotonicClock
@@ -27,16 +28,17 @@ def make_engine(
     emit: Callable[[Event], None],
     clock: Clock | None = None,
     *,
-    compute: CostModel | None = None,
-    decode: CostModel | None = None,
+    known: Calibration | None = None,
+    cache: CalibrationCache | None = None,
 ) -> Engine:
-    """The warm engine. `compute`, `decode`: cost tables, measured on the model now if not given."""
+    """The warm engine. Its cost tables are `known`, or in `cache`, or measured on the model now."""
     torch.set_num_threads(settings.compute_threads)
     clock = clock or MonotonicClock()
     streams = settings.max_streams + settings.max_jobs
     pages = settings.pages or streams * pages_per_stream(model.spec)
     pool, store = KVPool(pages), KVStore(model.spec, pages)
-    costs = MeasuredCosts(model, pool, store, settings, clock, compute, decode)
+    bench = Bench(model, pool, store, settings)
+    costs = MeasuredCosts(bench, model.spec, settings, clock, known=known, cache=cache)
     lane = TorchDecodeLane(
         model,
         clock=clock,

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from onbeat.models.registry import load_model
+from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.assemble import make_engine
-from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.calibration import CalibrationCache
 from onbeat.server.engine.engine import Engine
+from onbeat.server.engine.fingerprint import calibration_key
 from onbeat.server.engine.launch import EngineLaunch
 from onbeat.server.engine.messages import Event
 from onbeat.server.engine.settings import EngineSettings
@@ -21,21 +23,27 @@ def build_engine(
     launch: EngineLaunch, make_slots: Callable[[int], Slots], emit: Callable[[Event], None]
 ) -> tuple[Engine, Slots]:
     """The warm engine and the slots it writes to; `make_slots` is told the size of one."""
-    model = load_model(launch.model, weights=Path(launch.weights) if launch.weights else None)
+    model, settings = load_model(launch.model, weights=_weights(launch)), engine_settings(launch)
     slots = make_slots(slot_bytes(model.spec))
-    compute, decode = _known(launch.step_ms), _known(launch.decode_ms)
-    settings = engine_settings(launch)
-    engine = make_engine(model, settings, slots, emit, compute=compute, decode=decode)
+    cache = calibration_cache(launch, model.spec)
+    engine = make_engine(model, settings, slots, emit, known=launch.known, cache=cache)
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process; collections skip them
     return engine, slots
 
 
-def _known(milliseconds: dict[int, float]) -> CostModel | None:
-    """A cost table that was measured before, None if there is none."""
-    if not milliseconds:
+def _weights(launch: EngineLaunch) -> Path | None:
+    return Path(launch.weights) if launch.weights else None
+
+
+def calibration_cache(launch: EngineLaunch, spec: ModelSpec) -> CalibrationCache | None:
+    """Where this engine's cost tables are kept, None if it has no folder for them."""
+    if launch.calibration_folder is None:
         return None
-    return CostModel({rows: ms / 1e3 for rows, ms in milliseconds.items()})
+    key = calibration_key(spec, engine_settings(launch), _weights(launch))
+    return CalibrationCache(
+        folder=Path(launch.calibration_folder), key=key, recalibrate=launch.recalibrate
+    )
 
 
 def engine_settings(launch: EngineLaunch) -> EngineSettings:

@@ -1,6 +1,6 @@
 """What a forward of r rows costs: a table measured at start, corrected by what is seen later.
 
-Pure numbers, no tensors and no clock: `calibrate` in calibrate.py measures, the engine reports each
+Pure numbers, no tensors and no clock: calibrate.py has the table measured, the engine reports each
 step by `observe`. Planning uses `predict` (99th percentile), ordering and admission the median.
 """
 
@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from onbeat.server.engine.scheduler import StepCost
+from onbeat.server.engine.track import Tracker
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
 GAIN = 1.02
@@ -44,6 +45,7 @@ class CostModel:
         self._last = [0] * len(self._rows)
         self._ratios: deque[float] = deque(maxlen=RECENT)
         self._seen = 0
+        self.tracked = Tracker(self._rows)
         self.margin = min(max(margin, MIN_MARGIN), MAX_MARGIN)
 
     def median(self, rows: int) -> float:
@@ -84,6 +86,7 @@ class CostModel:
         less than a quarter of its time says that the table is wrong as a whole: no luck makes it so
         fast. (Half is common: a few rows while the decode lane rests.)"""
         ratio = seconds / self.median(rows)
+        self.tracked.add(rows, seconds, self.median(rows), self.predict(rows))
         if ratio * FAR_TOO_HIGH < 1.0:
             self._seconds = [s / 2.0 for s in self._seconds]
             self._calibrated = [s / 2.0 for s in self._calibrated]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from onbeat.models.spec import EncodedPrompt
 from onbeat.samplers.state import ChunkState
+from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.cost import CostModel
 
 if TYPE_CHECKING:
@@ -113,6 +114,10 @@ class Costs(Protocol):
 
     @property
     def decode(self) -> CostModel: ...
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What was measured at start; None for costs that never were."""
 
     def doubt(self) -> None:
         """An idle engine would refuse its first stream: the costs may come from a busy moment."""

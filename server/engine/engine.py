@@ -15,6 +15,7 @@ from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.delivery import Delivery, Finished
 from onbeat.server.engine.device import Costs, DecodeJob, DecodeLane, Executor
+from onbeat.server.engine.figures import Figures
 from onbeat.server.engine.messages import (
     ChunkDropped,
     CloseStream,
@@ -73,6 +74,7 @@ class Engine:
             window_seconds=2 * spec.chunk_seconds - settings.delivery_seconds,
         )
         self.roster = Roster(spec, executor, settings, pool, self.admission, emit)
+        self.figures = Figures(spec, settings, self.admission, self.roster, self.pool, costs)
         self._policy = make_policy(settings)
         self._awake = threading.Condition()
         self._commands: deque[Command] = deque()
@@ -104,11 +106,7 @@ class Engine:
     def run(self) -> None:
         """Ticks until a Shutdown, then returns every page and slot that it still holds."""
         self._executor.start()
-        self._emit(
-            ready_event(
-                self.spec, self.admission, self.cost, self.decode_cost, self._slots, self.pool
-            )
-        )
+        self._emit(ready_event(self.spec, self.admission, self.costs, self._slots, self.pool))
         try:
             while not self.stopped:
                 if not self.tick():
@@ -361,6 +359,7 @@ class Engine:
             slots=self._slots,
             decode_seconds=self._lane.take_seconds(),
             utilisation=self.admission.utilisation(self.roster.live_demands()),
+            figures=self.figures.at(now),
             row_seconds=self.cost.predict(1),
         )
 

@@ -4,7 +4,6 @@ What it is not: the supervision of a running engine (process.py) or the engine i
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,15 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import psutil
 
+from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.ring import anonymous_file
 
 CANNOT_START = 3
 """Exit code of a worker that would fail again: unknown model, no weights, wrong settings."""
-
-
-FOLDER_PREFIX = "onbeat-"
 
 
 class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,9 +32,11 @@ class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
     max_streams: int = 66
     pages: int = 0
     ring_slots: int = 64
-    step_ms: dict[int, float] = {}
-    decode_ms: dict[int, float] = {}
-    """Costs by rows that an earlier engine process measured; empty: measure at start."""
+    known: Calibration | None = None
+    """What an earlier engine process measured."""
+    calibration_folder: str | None = None
+    """Where calibrations are kept from one start to the next; None: nowhere."""
+    recalibrate: bool = False
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,13 +60,8 @@ class Child:
 
 
 def make_folder() -> Path:
-    """A private folder for the two local sockets; short, as socket paths are limited. Folders of
-    servers that were killed are removed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
-        owner = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
-        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
+    """A private folder for the two local sockets; short, as socket paths are limited."""
+    return Path(tempfile.mkdtemp(prefix="onbeat-"))
 
 
 def start_child(launch: EngineLaunch, folder: Path) -> Child:

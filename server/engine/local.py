@@ -9,6 +9,7 @@ import threading
 
 from onbeat.models.spec import CausalModel
 from onbeat.server.engine.assemble import make_engine
+from onbeat.server.engine.calibration import CalibrationCache
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.messages import (
@@ -35,10 +36,12 @@ class LocalEngine:
         settings: EngineSettings | None = None,
         *,
         slots: int = DEFAULT_SLOTS,
+        cache: CalibrationCache | None = None,
     ) -> None:
+        """`cache`: where cost tables are kept; without one the engine measures at every start."""
         self._model = model
         self._settings = settings or EngineSettings()
-        self._slot_count = slots
+        self._slot_count, self._cache = slots, cache
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._early: list[Command] = []
         self._lock = threading.Lock()
@@ -100,7 +103,9 @@ class LocalEngine:
         spec = self._model.spec
         self._width = spec.width
         self._slots = MemorySlots(slots=self._slot_count, slot_bytes=slot_bytes(spec))
-        engine = make_engine(self._model, self._settings, self._slots, self._events.put)
+        engine = make_engine(
+            self._model, self._settings, self._slots, self._events.put, cache=self._cache
+        )
         with self._lock:
             for command in self._early:
                 engine.submit(command)

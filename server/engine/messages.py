@@ -6,6 +6,8 @@ All instants are seconds on the system-wide monotonic clock.
 
 import msgspec
 
+from onbeat.server.engine.calibration import Calibration
+from onbeat.server.engine.track import BucketCost
 from onbeat.server.vocabulary import DropCause, EndReason, StreamKind
 
 
@@ -81,6 +83,8 @@ class EngineReady(Message, frozen=True, kw_only=True):
     decode_ms: dict[int, float]
     ring_slots: int
     ring_slot_bytes: int
+    calibration: Calibration | None = None
+    """The measured tables whole, and where they come from."""
 
 
 class StreamOpened(Message, frozen=True, kw_only=True):
@@ -188,6 +192,10 @@ class EngineStats(Message, frozen=True, kw_only=True):
     decode_seconds: list[float]
     utilisation: float
     """Predicted share of the compute lane that admitted streams need (admission's figure)."""
+    capacity_streams: int = 0
+    """Live streams that would be open if as many were asked for now; once a second."""
+    costs: list[BucketCost] = []
+    """Predicted and real times by kind and rows; once a second."""
 
 
 class EngineDown(Message, frozen=True, kw_only=True):

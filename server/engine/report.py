@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission, Demand
-from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.device import Costs
+from onbeat.server.engine.figures import Figures
 from onbeat.server.engine.messages import EngineReady, EngineStats
 from onbeat.server.engine.pool import KVPool, pages_per_stream
 from onbeat.server.engine.roster import Roster
@@ -17,8 +18,7 @@ from onbeat.server.engine.stats import Interval
 def ready_event(
     spec: ModelSpec,
     admission: Admission,
-    cost: CostModel,
-    decode_cost: CostModel,
+    costs: Costs,
     slots: SlotWriter,
     pool: KVPool,
 ) -> EngineReady:
@@ -36,10 +36,11 @@ def ready_event(
         max_steps=spec.max_steps,
         window_chunks=spec.window_chunks,
         capacity_streams=admission.capacity(demand, pages=pages, total_pages=pool.total),
-        step_ms={rows: 1e3 * seconds for rows, seconds in cost.table().items()},
-        decode_ms={rows: 1e3 * seconds for rows, seconds in decode_cost.table().items()},
+        step_ms={rows: 1e3 * seconds for rows, seconds in costs.compute.table().items()},
+        decode_ms={rows: 1e3 * seconds for rows, seconds in costs.decode.table().items()},
         ring_slots=slots.total,
         ring_slot_bytes=slot_bytes(spec),
+        calibration=costs.calibration,
     )
 
 
@@ -53,6 +54,7 @@ def stats_event(
     slots: SlotWriter,
     decode_seconds: list[float],
     utilisation: float,
+    figures: Figures,
     row_seconds: float,
 ) -> EngineStats:
     """`row_seconds`: predicted seconds of a forward of one row, for each stream's slack."""
@@ -72,4 +74,6 @@ def stats_event(
         plan_seconds=list(interval.plans),
         decode_seconds=decode_seconds,
         utilisation=utilisation,
+        capacity_streams=figures.capacity_streams,
+        costs=figures.costs,
     )

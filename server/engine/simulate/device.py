@@ -44,6 +44,10 @@ class VirtualCosts:
         decoding = {n: max(t, LEAST_SECONDS) for n, t in decode.seconds.items()}
         self.decode = CostModel(decoding, margin=1.0)
 
+    @property
+    def calibration(self) -> None:
+        """Nothing was measured."""
+
     def doubt(self) -> None:
         """A simulated device is never measured in a busy moment."""
 

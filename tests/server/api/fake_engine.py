@@ -24,9 +24,20 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamRefused,
 )
+from onbeat.server.engine.track import BucketCost
 
 KNOWN_WORDS = frozenset("a red green blue ball square on white black bounces".split())
 SIZE, FPS, CHUNK_FRAMES, SAMPLE_RATE = 32, 20, 4, 24_000
+COST = BucketCost(
+    kind="step",
+    rows=4,
+    count=9,
+    p50_ms=5.0,
+    p99_ms=9.0,
+    predicted_p50_ms=5.5,
+    predicted_p99_ms=7.5,
+    over_p99=0.02,
+)
 
 
 @dataclass
@@ -229,6 +240,8 @@ class FakeEngine:
             plan_seconds=[0.0001],
             decode_seconds=[0.003],
             utilisation=0.5,
+            capacity_streams=self.capacity,
+            costs=[COST],
         )
         self._events.put(report)
 

@@ -49,6 +49,15 @@ def test_models(server: Server) -> None:
     assert server.http.get("/v1/models/toybox").json() == listed
 
 
+def test_capacity_is_what_the_engine_says_now(server: Server) -> None:
+    server.session()
+    until(lambda: server.front.hub.stats is not None)
+    server.engine.capacity = 2
+    until(lambda: server.http.get("/v1/models/toybox").json()["capacity_streams"] == 2)
+    assert server.http.get("/v1/models/toybox").json()["calibrated_streams"] == 4
+    until(lambda: samples(server)["onbeat_engine_streams_capacity"] == 2)
+
+
 def test_the_shape_of_the_overview(server: Server) -> None:
     made = server.session()
     server.http.post(made["duplex_url"], content=OFFER, headers={"content-type": "application/sdp"})
@@ -56,6 +65,10 @@ def test_the_shape_of_the_overview(server: Server) -> None:
     body = until(lambda: (o := overview(server))["jobs"].get("completed") and o["sessions"] and o)
     assert {"at", "uptime_s", "engine", "live", "batch", "stages_ms"} <= set(body)
     assert body["engine"]["state"] == "ready" and body["engine"]["pages_total"] == 64
+    assert body["engine"]["capacity_streams"] == body["engine"]["calibrated_streams"] == 4
+    (cost,) = body["engine"]["costs"]
+    assert (cost["kind"], cost["rows"], cost["p99_ms"]) == ("step", 4, 9.0)
+    assert cost["p99_error"] == pytest.approx(0.2)
     assert body["live"]["sessions"] == body["live"]["viewers"] == 1
     assert body["live"]["on_time_ratio_10s"] == 1.0 and body["live"]["frames_due"] > 0
     assert body["batch"]["rows_mean"] == 1.5 and body["batch"]["rows_max"] == 2
@@ -149,6 +162,8 @@ def test_metrics(server: Server) -> None:
     assert found["onbeat_job_duration_seconds_count{completed}"] == 1
     assert found["onbeat_engine_up"] == 1 and found["onbeat_kv_pages"] == 64
     assert found["onbeat_denoise_step_seconds_count"] > 0
+    assert found["onbeat_forward_seconds{step}{0.99}{4}{predicted}"] == pytest.approx(0.0075)
+    assert found["onbeat_forward_p99_error_ratio{step}{4}"] == pytest.approx(0.2)
     assert any(name.startswith("onbeat_build_info") for name in found)
     assert all(name.startswith("onbeat_") for name in found)
     assert not any(made["id"] in name for name in found), "labels are bounded"
@@ -165,4 +180,3 @@ def test_pages(server: Server) -> None:
         answer = server.http.get(path)
         assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
         assert "http://" not in answer.text and "https://" not in answer.text
-        assert server.http.head(path).status_code == 200

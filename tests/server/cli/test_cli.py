@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from onbeat.server import cli
-from onbeat.server.cli import doctor, options
+from onbeat.server.cli import options
 from onbeat.server.config import Settings, SettingsError
+from onbeat.server.engine.calibration import knee
 
 runner = CliRunner()
 
@@ -79,8 +80,8 @@ def test_the_front_does_not_load_torch() -> None:
 
 
 def test_knee_is_where_rows_per_second_stop_rising() -> None:
-    assert doctor.knee({1: 4.0, 2: 5.0, 4: 8.0, 8: 15.9, 16: 32.0}) == 4
-    assert doctor.knee({1: 4.0}) == 1
+    assert knee({1: 4.0, 2: 5.0, 4: 8.0, 8: 15.9, 16: 32.0}) == 4
+    assert knee({1: 4.0}) == 1
 
 
 def test_a_taken_port_is_named() -> None:

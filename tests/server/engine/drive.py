@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from onbeat.models.spec import CausalModel
 from onbeat.server.engine.assemble import make_engine
+from onbeat.server.engine.calibrate import given
 from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.messages import (
     ChunkDropped,
@@ -59,8 +60,11 @@ class Rig:
             self.slots,
             self._emit,
             self.clock,
-            compute=CostModel({n: step_cost(n) for n in SIZES}, margin=1.1),
-            decode=CostModel({1: 0.002, 4: 0.006}, margin=1.1),
+            known=given(
+                served.spec,
+                compute=CostModel({n: step_cost(n) for n in SIZES}, margin=1.1),
+                decode=CostModel({1: 0.002, 4: 0.006}, margin=1.1),
+            ),
         )
 
     def _emit(self, event: Event) -> None:

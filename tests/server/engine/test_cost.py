@@ -2,8 +2,8 @@
 
 import pytest
 
-from onbeat.server.engine.calibrate import measure
 from onbeat.server.engine.cost import CostModel, rising
+from onbeat.server.engine.measure import cost_table, measure
 
 
 def test_between_and_beyond_measured_sizes_the_cost_is_linear() -> None:
@@ -63,7 +63,8 @@ def test_bigger_batches_never_cost_less() -> None:
 
 def test_measuring_runs_every_size_in_turn() -> None:
     seen: list[int] = []
-    cost = measure([1, 2, 4], 0.0, seen.append)
+    samples = measure([1, 2, 4], seen.append, seconds=0.0, rounds=3)
+    cost = cost_table("step", samples, tokens=20, window=12).model()
     assert seen[:6] == [1, 2, 4, 1, 2, 4]
     assert set(cost.table()) == {1, 2, 4}
 

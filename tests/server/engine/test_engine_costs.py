@@ -2,6 +2,8 @@
 
 import pytest
 
+from onbeat.server.engine.calibrate import given
+from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.messages import StreamOpened
 from onbeat.server.engine.settings import EngineSettings
@@ -17,6 +19,10 @@ def _costly() -> CostModel:
     return CostModel({1: 10.0})
 
 
+def _calibrated(compute: CostModel) -> Calibration:
+    return given(SPEC, compute=compute, decode=CostModel({1: 0.002}))
+
+
 def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -24,11 +30,11 @@ def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again(
     rig.engine.cost.restart(_costly())
     measured = []
 
-    def measure() -> CostModel:
+    def measure() -> Calibration:
         measured.append(1)
-        return CostModel({1: 0.004, 2: 0.005}, margin=1.1)
+        return _calibrated(CostModel({1: 0.004, 2: 0.005}, margin=1.1))
 
-    monkeypatch.setattr(rig.engine.costs, "_measure_compute", measure)
+    monkeypatch.setattr(rig.engine.costs, "_measured", measure)
     rig.open("a")
     rig.run(0.5)
     assert len(measured) == 1 and not rig.refused() and rig.of(StreamOpened)
@@ -43,7 +49,7 @@ def test_a_stream_with_a_snapshot_is_not_asked_for_its_time_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = Rig()
-    monkeypatch.setattr(rig.engine.costs, "_measure_compute", _costly)
+    monkeypatch.setattr(rig.engine.costs, "_measured", lambda: _calibrated(_costly()))
     rig.engine.cost.restart(_costly())
     snapshot = pack_snapshot(next_chunk=3, latents=[bytes(latent_bytes(SPEC))] * 2)
     rig.open("a", snapshot=snapshot)
