@@ -1,6 +1,7 @@
 """Attention of chunk rows over a paged cache of un-rotated keys (see `paged_attention`)."""
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from onbeat.kernels.paged_attention.reference import rotate
 __all__ = ["KVPages", "Rope", "paged_attention", "rotate"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class KVPages:
     """The pool as a model sees it during one forward.
 
@@ -21,6 +22,8 @@ class KVPages:
     newest in slots 1..), -1 where there is no page. A slot's index is its position in time, so the
     rotation of a slot is the same for every row and every chunk.
     write_pages: int64 [rows]; the page that receives a row's keys and values, -1 for none.
+    The two tables do not change once they are here: what the CPU path derives from them is shared
+    by all layers of a forward.
     """
 
     k: Tensor
@@ -28,8 +31,22 @@ class KVPages:
     page_table: Tensor
     write_pages: Tensor
 
+    @cached_property
+    def readable(self) -> Tensor:
+        return reference.readable_pages(self.page_table)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    @cached_property
+    def masks(self) -> Tensor:
+        return reference.slot_masks(self.page_table, self.k.shape[2])
+
+    @cached_property
+    def writing(self) -> tuple[Tensor, Tensor]:
+        """The rows that write and their pages."""
+        rows = (self.write_pages >= 0).nonzero().squeeze(1)
+        return rows, self.write_pages[rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rope:
     """Rotation per page slot: cos, sin float32 [slots + 1, page_tokens, head_dim // 2]; the last
     entry is the row's own chunk, entry 0 (the sink) is the identity."""
@@ -51,12 +68,19 @@ def paged_attention(q: Tensor, k: Tensor, v: Tensor, kv: KVPages, layer: int, ro
     if q.requires_grad and torch.is_grad_enabled():
         raise ValueError("q requires a gradient; allowed: calls under torch.inference_mode()")
     _check(q, k, v, kv, rope)
-    inputs = (q, k, v, kv.k[layer], kv.v[layer], kv.page_table, rope.cos, rope.sin)
+    inputs = (q, k, v, kv.k[layer], kv.v[layer])
     if use_triton(q):
         from onbeat.kernels.paged_attention.triton import paged_attention as fast
 
-        return fast(*inputs)
-    return reference.paged_attention(*inputs)
+        return fast(*inputs, kv.page_table, rope.cos, rope.sin)
+    turns = _turns(rope, q.shape[2], torch.promote_types(q.dtype, torch.float32))
+    return reference.attend(*inputs, kv.readable, kv.masks, turns)
+
+
+@lru_cache(maxsize=8)
+def _turns(rope: Rope, heads: int, dtype: torch.dtype) -> Tensor:
+    """The same for every layer of every forward of a model."""
+    return reference.rotations(rope.cos, rope.sin, heads, dtype)
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, kv: KVPages, rope: Rope) -> None:

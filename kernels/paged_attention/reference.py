@@ -6,8 +6,6 @@ from the gather to the product. Shapes: r rows, n queries, h heads, e numbers pe
 slots, k keys of a page, K = m * k + n keys of a row.
 """
 
-from collections.abc import Iterator
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -34,62 +32,85 @@ def paged_attention(
 ) -> Tensor:
     """One layer: q, k, v [r, n, h, e], pools [pages, k, h, e], cos and sin [m + 1, k, e // 2]."""
     dtype = torch.promote_types(q.dtype, torch.float32)
-    past, own = page_table.shape[1] * k_pool.shape[1], q.shape[1]
-    cos, sin = cos.flatten(0, 1)[: past + own], sin.flatten(0, 1)[: past + own]
-    turns = _turns(cos, sin, q.shape[2], dtype)
-    queries = _real(_pairs(q.to(dtype)) * turns[past:])
-    own_keys = _real(_pairs(k.to(dtype)) * turns[past:])
-    masks = _masks(page_table, k_pool.shape[1], own, dtype)
-    memories = _memories(own_keys, v.to(dtype), k_pool, v_pool, page_table, turns[:past])
-    rows = []
-    for i, (keys, values) in enumerate(memories):
-        query, mask = queries[i : i + 1].transpose(1, 2), masks[i : i + 1]
-        row = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-        rows.append(row.transpose(1, 2))
-    return torch.cat(rows).to(q.dtype)
+    readable, masks = readable_pages(page_table), slot_masks(page_table, k_pool.shape[1])
+    turns = rotations(cos, sin, q.shape[2], dtype)
+    return attend(q, k, v, k_pool, v_pool, readable, masks, turns)
 
 
-def _memories(
-    own_keys: Tensor,
-    own_values: Tensor,
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
     k_pool: Tensor,
     v_pool: Tensor,
-    page_table: Tensor,
+    readable: Tensor,
+    masks: Tensor,
     turns: Tensor,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Row by row: rotated keys and values [1, h, K, e], in buffers that the next row overwrites."""
-    _, own, heads, width = own_keys.shape
-    past = turns.shape[0]
-    keys, values = own_keys.new_empty((2, past + own, heads, width)).unbind(0)
-    found = k_pool.new_empty((page_table.shape[1], *k_pool.shape[1:]))
-    cached_keys, cached_values = _pairs(keys[:past]), values[:past].view_as(found)
-    last_keys, last_values = keys[past:], values[past:]
-    found_values = cached_values if v_pool.dtype == values.dtype else found
-    memory = keys[None].transpose(1, 2), values[None].transpose(1, 2)
-    rows = zip(_readable(page_table).unbind(0), own_keys, own_values, strict=True)
-    for pages, row_keys, row_values in rows:
-        torch.index_select(k_pool, 0, pages, out=found)
-        torch.mul(_pairs(found.view(past, heads, width).to(keys.dtype)), turns, out=cached_keys)
-        torch.index_select(v_pool, 0, pages, out=found_values)
-        if found_values is found:
-            cached_values.copy_(found)
-        last_keys.copy_(row_keys)
-        last_values.copy_(row_values)
-        yield memory
+) -> Tensor:
+    """The same from what all layers of a forward share: `readable_pages`, `slot_masks` and
+    `rotations`. A row's keys are gathered, turned and used while they lie in the cache."""
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    past, own = readable.shape[1] * k_pool.shape[1], q.shape[1]
+    memory = _Memory(q, k_pool, v_pool, past, dtype)
+    turned, own_turns = turns[:past], turns[past : past + own]
+    queries = _real(_pairs(q.to(dtype)) * own_turns).transpose(1, 2).split(1)
+    weights = masks[..., : past + own].to(dtype).split(1)
+    rows = zip(readable.unbind(0), _pairs(k.to(dtype)).unbind(0), v.unbind(0), strict=True)
+    outs = []
+    for query, mask, (pages, own_key, own_value) in zip(queries, weights, rows, strict=True):
+        memory.gather(k_pool, v_pool, pages)
+        torch.mul(memory.past_pairs, turned, out=memory.past_pairs)
+        torch.mul(own_key, own_turns, out=memory.own_pairs)
+        memory.own_values.copy_(own_value)
+        out = F.scaled_dot_product_attention(query, memory.keys, memory.values, attn_mask=mask)
+        outs.append(out.transpose(1, 2))
+    return torch.cat(outs).to(q.dtype)
 
 
-def _readable(page_table: Tensor) -> Tensor:
+class _Memory:
+    """Keys and values [1, h, K, e] of one row, in buffers that the next row overwrites, and their
+    parts: past (as pages and as pairs) and own."""
+
+    def __init__(
+        self, q: Tensor, k_pool: Tensor, v_pool: Tensor, past: int, dtype: torch.dtype
+    ) -> None:
+        _, own, heads, width = q.shape
+        keys, values = q.new_empty((2, past + own, heads, width), dtype=dtype).unbind(0)
+        pages = (-1, *k_pool.shape[1:])
+        self.keys, self.values = keys[None].transpose(1, 2), values[None].transpose(1, 2)
+        self.past_pairs, self.own_pairs = _pairs(keys[:past]), _pairs(keys[past:])
+        self.own_values = values[past:]
+        self._keys, self._values = keys[:past].view(pages), values[:past].view(pages)
+        self._found_keys = self._keys.to(k_pool.dtype)
+        self._found_values = self._values.to(v_pool.dtype)
+
+    def gather(self, k_pool: Tensor, v_pool: Tensor, pages: Tensor) -> None:
+        """Un-rotated keys and values of `pages` [m]; pools of another dtype are converted."""
+        torch.index_select(k_pool, 0, pages, out=self._found_keys)
+        torch.index_select(v_pool, 0, pages, out=self._found_values)
+        if self._found_keys is not self._keys:
+            self._keys.copy_(self._found_keys)
+        if self._found_values is not self._values:
+            self._values.copy_(self._found_values)
+
+
+def readable_pages(page_table: Tensor) -> Tensor:
     """Masked slots read the row's own sink: a value there that is not finite harms nobody else."""
     return torch.where(page_table < 0, page_table[:, :1].clamp(min=0), page_table)
 
 
-def _masks(page_table: Tensor, tokens: int, own: int, dtype: torch.dtype) -> Tensor:
-    """[r, 1, 1, K]: 0 where a key counts, -inf in masked slots."""
+def slot_masks(page_table: Tensor, tokens: int) -> Tensor:
+    """float32 [r, 1, 1, (m + 1) * k]: 0 where a key counts, -inf in masked slots; the last k are
+    the row's own."""
     rows, slots = page_table.shape
-    mask = torch.zeros((rows, slots * tokens + own), dtype=dtype)
-    past = mask[:, : slots * tokens].view(rows, slots, tokens)
-    past.masked_fill_((page_table < 0).unsqueeze(-1), float("-inf"))
-    return mask[:, None, None, :]
+    masks = torch.zeros((rows, slots + 1, tokens), device=page_table.device)
+    masks[:, :slots].masked_fill_((page_table < 0).unsqueeze(-1), float("-inf"))
+    return masks.view(rows, 1, 1, -1)
+
+
+def rotations(cos: Tensor, sin: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
+    """cos, sin [m + 1, k, e // 2] -> complex [(m + 1) * k, h, e // 2]."""
+    return _turns(cos.flatten(0, 1), sin.flatten(0, 1), heads, dtype)
 
 
 def _turns(cos: Tensor, sin: Tensor, heads: int, dtype: torch.dtype) -> Tensor:

@@ -19,9 +19,11 @@ def store_kv(k: Tensor, v: Tensor, kv: KVPages, layer: int) -> None:
     for name, tensor in (("k", k), ("v", v)):
         if tuple(tensor.shape) != allowed:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; allowed: {allowed}")
-    inputs = (k, v, kv.k[layer], kv.v[layer], kv.write_pages)
+    inputs = (k, v, kv.k[layer], kv.v[layer])
     if use_triton(k):
         from onbeat.kernels.store_kv.triton import store_kv as fast
 
-        return fast(*inputs)
-    return reference.store_kv(*inputs)
+        return fast(*inputs, kv.write_pages)
+    rows, pages = kv.writing
+    if rows.numel():
+        reference.store_rows(*inputs, rows, pages)

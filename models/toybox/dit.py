@@ -64,7 +64,7 @@ class Block(nn.Module):
         return norm(q, self.q_gain), norm(k, self.k_gain), v
 
     def mlp(self, x: Tensor) -> Tensor:
-        return linear(self.down, F.relu(linear(self.up, x)).square())
+        return linear(self.down, linear(self.up, x).relu_().square())
 
     def prefix(self, slots: Tensor, gain: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values [p, n, h, e] of prompt slots [p, n, w]."""
@@ -172,10 +172,11 @@ class Denoiser(nn.Module):
         """latents float32 [r, n, d] and times float32 [r] per modality, pooled [r, w] -> x0."""
         x = self.embed(latents)
         both = torch.stack([times["audio"], times["video"]], dim=1)
-        m = per_group(self.conditioner(both, pooled), x.shape[1]).split(PER_BLOCK)
+        m = self.conditioner(both, pooled).split(PER_BLOCK)
+        groups = x.shape[1]
         for i, (block, mine) in enumerate(zip(self.blocks, m[:-1], strict=True)):
-            x = block(x, mine, bind(attend, i))
-        scale, shift = m[-1].unbind(0)
+            x = block(x, per_group(mine, groups), bind(attend, i))
+        scale, shift = per_group(m[-1], groups).unbind(0)
         x = torch.addcmul(shift, norm(x), scale).flatten(1, 2)
         n = self.config.audio_tokens
         raw = {
