@@ -89,6 +89,8 @@ class EncodedPrompt:
     slots: Tensor
     recognised: tuple[str, ...]
     """The words of the prompt that the model understood, in order; empty if none."""
+    digest: str = ""
+    """SHA-256 of the tensors, by which equal prompts share a page; the engine fills it in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,8 @@ class CausalModel(Protocol):
         """One forward of r chunks: noisy latents at `times` (per modality float32 [r]) under
         `pooled` [r, cond_dim] -> predictions of x0, float32, shapes of `latents`. Each row attends
         to its page slots and to itself; rows with `write_pages` >= 0 also store their keys and
-        values there (a commit)."""
+        values there (a commit), in every layer before that layer's attention, so that a row may
+        list a page that an earlier row of the same forward writes."""
 
     def new_decoder_state(self) -> Any:
         """State of one stream's streaming decoders; plain tensors, picklable."""

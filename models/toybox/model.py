@@ -97,9 +97,8 @@ class Toybox:
         """See `CausalModel.denoise`; commits are rows with a page to write to."""
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            out = paged_attention(q, k, v, kv, layer, self._rope)
             store_kv(k, v, kv, layer)
-            return out
+            return paged_attention(q, k, v, kv, layer, self._rope)
 
         predictions: dict[str, Tensor] = self._denoiser(latents, times, pooled, attend)
         return predictions

@@ -25,23 +25,28 @@ PromptOf = Callable[[int], Sequence[str]]
 
 
 def empty_pages(spec: ModelSpec, rows: int) -> tuple[Tensor, Tensor]:
-    """Keys and values of a pool with one sink and one window of pages per row."""
-    pages = rows * spec.page_slots
+    """Keys and values of a pool with, per row, one sink, one window, and a page to write to."""
+    pages = rows * (spec.page_slots + 1)
     shape = (spec.layers, pages, spec.page_tokens, spec.heads, spec.head_dim)
     return torch.zeros(shape), torch.zeros(shape)
 
 
 def page_table(spec: ModelSpec, rows: int, chunk: int, since: int = 0) -> Tensor:
-    """int64 [rows, page_slots] before chunk `chunk`: row r owns pages r * slots and on. Chunks
+    """int64 [rows, page_slots] before chunk `chunk`: row r owns pages r * (slots + 1) on. Chunks
     before `since` are no history any more."""
     slots, window = spec.page_slots, spec.window_chunks
     held = min(chunk - since, window)
     table = torch.full((rows, slots), -1)
-    first = torch.arange(rows) * slots
+    first = torch.arange(rows) * (slots + 1)
     table[:, 0] = first
     for i, past in enumerate(range(chunk - held, chunk)):
-        table[:, slots - held + i] = first + 1 + past % window
+        table[:, slots - held + i] = first + chunk_page(spec, past)
     return table
+
+
+def chunk_page(spec: ModelSpec, chunk: int) -> int:
+    """Where a row keeps a chunk, counted from its sink; no chunk that is still read lies there."""
+    return 1 + chunk % (spec.window_chunks + 1)
 
 
 def denoise_chunk(
@@ -89,7 +94,7 @@ def generate_many(
         kv = KVPages(k=k, v=v, page_table=table, write_pages=nowhere)
         states = init_rows(spec.modalities, seeds, range(rows), [chunk] * rows, count)
         states = denoise_chunk(model, states, pooled, kv)
-        target = table[:, 0] + 1 + chunk % spec.window_chunks
+        target = table[:, 0] + chunk_page(spec, chunk)
         kv = KVPages(k=k, v=v, page_table=table, write_pages=target)
         model.denoise(*commit_latents(states, spec.context_noise), pooled, kv)
         decoded = model.decode(latents_of(states), decoders)

@@ -53,7 +53,7 @@ class Executor(Protocol):
 
     def run(self, steps: Sequence["Stream"], commits: Sequence["Stream"]) -> Outcome:
         """One forward of `steps` (their chunk's next step) and `commits` (their oldest
-        uncommitted chunk); no stream may be in both."""
+        uncommitted chunks, `piece` of each as consecutive rows); no stream may be in both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

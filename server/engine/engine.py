@@ -27,6 +27,7 @@ from onbeat.server.engine.messages import (
     ReleaseSlot,
     Shutdown,
 )
+from onbeat.server.engine.pieces import fit_pieces
 from onbeat.server.engine.policies import make_policy
 from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.report import ready_event, stats_event
@@ -190,6 +191,10 @@ class Engine:
 
     def _schedule(self, now: float) -> Plan:
         candidates = self._candidates(self._with_work(now))
+        candidates = fit_pieces(now, candidates, self.cost, self.settings.max_rows)
+        for c in candidates:
+            if c.backlog:
+                self.roster.streams[c.stream].piece = c.width
         plan = self._policy.plan(now, candidates, self.cost)
         self.wake_at = plan.wake_at
         self.interval.plans.append(self._clock.now() - now)
@@ -267,10 +272,11 @@ class Engine:
     ) -> None:
         failed = self._prefill(prefills) if prefills else []
         if steps or commits:
+            rows = len(steps) + sum(s.piece for s in commits)
             outcome = self._executor.run(steps, commits)
             seconds = self._clock.now() - started
             failed += outcome.failed
-            self._observe(len(steps) + len(commits), seconds)
+            self._observe(rows, seconds)
             for stream in outcome.stepped:
                 stream.times.denoise += seconds
                 if stream.state is not None and stream.state.done:
@@ -306,7 +312,7 @@ class Engine:
             finished_at=now,
         )
         self.delivery.offer(finished, self._decode_job(stream, stream.chunk, state.latents, now))
-        stream.uncommitted.append(state)
+        stream.keep(state, self.spec.window_chunks)
         stream.finished(state.step, self.spec, early=early)
         self._next_chunk(stream)
 
@@ -365,7 +371,4 @@ class Engine:
 
     def check_integrity(self) -> None:
         """Asserts, when idle, that pages and slots are where they belong."""
-        self.pool.check_integrity()
-        held = len(self.roster.streams) * (self.spec.window_chunks + 1)
-        sinks = len({s.sink for s in self.roster.streams.values()})
-        assert self.pool.used == held + sinks, f"{self.pool.used} pages used, {held}+{sinks} held"
+        self.roster.check_integrity()

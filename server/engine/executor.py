@@ -1,17 +1,23 @@
 """Runs one batch of rows: gathers their latents, times, prompts and page tables, calls the model
 once, and gives each row its next state. Decides nothing and waits for nothing.
 
-Steps and commits of any streams, at any step and noise level, share one forward. Prefills of
-prompts run before it. A row that raises takes nobody with it: the batch is then run row by row.
+Steps and commits of any streams, at any step and noise level, share one forward; several chunks of
+one stream too, as a commit's row reads what the rows before it have written in the same layer.
+Prefills of prompts run before it. A row that raises takes nobody with it: the batch is then run
+stream by stream.
 """
 
+import hashlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 
+from onbeat.kernels.paged_attention import KVPages
 from onbeat.models.spec import CausalModel, EncodedPrompt
 from onbeat.samplers.consistency import (
     commit_latents,
@@ -45,7 +51,8 @@ class TorchExecutor:
 
     @torch.inference_mode()
     def encode_prompt(self, prompt: str) -> EncodedPrompt:
-        return self._model.encode_prompt(prompt)
+        encoded = self._model.encode_prompt(prompt)
+        return replace(encoded, digest=_digest(encoded))
 
     def new_decoder_state(self) -> Any:
         return self._model.new_decoder_state()
@@ -70,7 +77,7 @@ class TorchExecutor:
 
     @torch.inference_mode()
     def end_chunk(self, state: ChunkState) -> ChunkState:
-        return end_chunk(state)
+        return _final(end_chunk(state))
 
     @torch.inference_mode()
     def start_chunks(self, streams: Sequence[Stream], steps: Sequence[int]) -> None:
@@ -101,7 +108,7 @@ class TorchExecutor:
     @torch.inference_mode()
     def run(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Outcome:
         """One forward of `steps` (their chunk's next step) and `commits` (their oldest
-        uncommitted chunk); no stream may be in both."""
+        uncommitted chunks, `piece` of each as consecutive rows); no stream may be in both."""
         try:
             self._forward(steps, commits)
         except (RuntimeError, ValueError, ArithmeticError) as error:
@@ -121,21 +128,31 @@ class TorchExecutor:
 
     def _forward(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> None:
         states = [_state(s) for s in steps]
-        latents, times = self._inputs(states, [s.uncommitted[0] for s in commits])
-        rows = [*steps, *commits]
-        kv = self._store.view(
-            [s.window.table(s.sink) for s in rows],
-            [-1] * len(steps) + [s.window.next_page() for s in commits],
+        finished = [chunk for s in commits for chunk in islice(s.uncommitted, s.piece)]
+        latents, times = self._inputs(states, finished)
+        pooled = torch.stack(
+            [s.now.encoded.pooled for s in steps]
+            + [s.now.encoded.pooled for s in commits for _ in range(s.piece)]
         )
-        pooled = torch.stack([s.now.encoded.pooled for s in rows])
+        kv = self._pages(steps, commits)
         x0 = self._model.denoise(latents, times, pooled, kv)
         if states:
             predictions = {name: x[: len(steps)] for name, x in x0.items()}
             for stream, state in zip(steps, step_rows(states, predictions), strict=True):
-                stream.state = state
+                stream.state = _final(state) if state.done else state
         for stream in commits:
-            stream.window.advance()
-            stream.uncommitted.popleft()
+            stream.window.advance(stream.piece)
+            for _ in range(stream.piece):
+                stream.uncommitted.popleft()
+
+    def _pages(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> KVPages:
+        """Page tables of step rows, then of the rows of each piece."""
+        tables = [s.window.table(s.sink) for s in steps]
+        written = [-1] * len(steps)
+        for stream in commits:
+            tables += stream.window.tables(stream.sink, stream.piece)
+            written += stream.window.write_pages(stream.piece)
+        return self._store.view(tables, written)
 
     def _inputs(
         self, states: Sequence[ChunkState], finished: Sequence[ChunkState]
@@ -153,9 +170,22 @@ class TorchExecutor:
         )
 
 
+def _digest(encoded: EncodedPrompt) -> str:
+    content = hashlib.sha256(encoded.slots.numpy().tobytes())
+    content.update(encoded.pooled.numpy().tobytes())
+    return content.hexdigest()
+
+
 def _state(stream: Stream) -> ChunkState:
     assert stream.state is not None, f"{stream.id}: chunk {stream.chunk} has not begun"
     return stream.state
+
+
+def _final(state: ChunkState) -> ChunkState:
+    """A finished chunk in memory of its own, so that it keeps no batch alive."""
+    assert state.x0 is not None, f"chunk {state.chunk} has had no step"
+    result = {name: x.clone() for name, x in state.x0.items()}
+    return replace(state, latents=result, x0=result)
 
 
 def _text(error: Exception) -> str:

@@ -18,9 +18,10 @@ from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream
-from onbeat.server.engine.pool import KVPool, Window
+from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.streams import Conditions, Stream
+from onbeat.server.engine.window import Window
 
 MOST_ROUNDS = 60
 PROMPT = "a red ball bouncing over the sea at night"
@@ -96,11 +97,12 @@ class Bench:
         """Steps through the executor, of streams with full windows, each in pages of its own as
         far as the pool has them."""
         executor = TorchExecutor(self._model, self._store)
-        each = min(self._pool.free, self._model.spec.window_chunks + 2)
+        each = min(self._pool.free, self._model.spec.window_chunks + 1)
         count = min(self._settings.max_rows, self._pool.free // each)
         taken = [self._pool.take(each) for _ in range(count)]
         streams = [
-            _noise_stream(self._model, taken[i % count], i) for i in range(self._settings.max_rows)
+            _noise_stream(self._model, self._pool, taken[i % count], i)
+            for i in range(self._settings.max_rows)
         ]
         noise = [init_chunk(self._model.spec.modalities, 0, 0, s.order, 2) for s in streams]
 
@@ -171,10 +173,8 @@ def _busy(run: Callable[[int], None], rows: int) -> Iterator[None]:
             thread.join()
 
 
-def _noise_stream(model: CausalModel, pages: list[int], order: int) -> Stream:
-    window = Window(pages[1:])
-    for _ in pages:
-        window.advance()
+def _noise_stream(model: CausalModel, pool: KVPool, pages: list[int], order: int) -> Stream:
+    window = Window(pool, model.spec.window_chunks, pages[1:])
     prompt = model.encode_prompt("")
     return Stream(
         opened=OpenStream(stream_id=f"noise {order}", kind="live", prompt="", seed=0),

@@ -22,11 +22,12 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamRefused,
 )
-from onbeat.server.engine.pool import KVPool, Window, pages_per_stream
+from onbeat.server.engine.pool import KVPool, pages_per_stream
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.slots import latent_bytes
 from onbeat.server.engine.snapshot import unpack_snapshot
 from onbeat.server.engine.streams import Conditions, Stream
+from onbeat.server.engine.window import Window
 from onbeat.server.vocabulary import EndReason
 
 log = logging.getLogger(__name__)
@@ -106,8 +107,7 @@ class Roster:
         live = self.live_demands()
         mine = len(live) if command.kind == "live" else len(self.streams) - len(live)
         most = self._settings.max_streams if command.kind == "live" else self._settings.max_jobs
-        pages = pages_per_stream(self.spec)
-        free = self._pool.total - pages * len(self.streams)
+        pages, free = pages_per_stream(self.spec), self._pool.unreserved
         reason, retry_after = None, 5.0
         if mine >= most:
             reason = f"{mine} {command.kind} streams are open, at most {most} are allowed"
@@ -135,19 +135,21 @@ class Roster:
         )
         next_chunk, history = self._history(command)
         decoder = self._executor.new_decoder_state()
+        self._pool.reserve(pages_per_stream(self.spec))
         self._opened += 1
         return Stream(
             opened=command,
             order=self._opened,
             wanted_at=now,
             now=conditions,
-            sink=self._pool.take_sink(command.prompt),
-            window=Window(self._pool.take(self.spec.window_chunks + 1)),
+            sink=self._pool.take_sink(conditions.encoded.digest),
+            window=Window(self._pool, self.spec.window_chunks),
             decoder=decoder,
             ladder=self._ladder(),
             firm=FirmRecord(m=self._settings.firm_m, k=self._settings.firm_k),
             chunk=next_chunk,
             uncommitted=history,
+            history=deque(history),
             fresh=not history,
             paused=command.paused,
         )
@@ -222,17 +224,28 @@ class Roster:
         assert stream.pending is not None and stream.state is None and not stream.uncommitted
         if stream.pending.prompt != stream.now.prompt:
             self._pool.give_back(stream.sink)
-            stream.sink = self._pool.take_sink(stream.pending.prompt)
-            stream.window.forget(self.spec.kept_chunks)
+            stream.sink = self._pool.take_sink(stream.pending.encoded.digest)
+            stream.forget(self.spec.kept_chunks)
             stream.fresh = True
         stream.now, stream.pending = stream.pending, None
+
+    # ---- what is held --------------------------------------------------------------------------
+
+    def check_integrity(self) -> None:
+        """Asserts that the pool's books are exactly what the streams hold."""
+        streams = self.streams.values()
+        self._pool.check_integrity([s.sink, *s.window.pages] for s in streams)
+        promised = len(streams) * pages_per_stream(self.spec)
+        assert self._pool.reserved == promised, f"{self._pool.reserved}, not {promised} promised"
 
     # ---- the end -------------------------------------------------------------------------------
 
     def end(self, stream: Stream, reason: EndReason, error: str | None = None) -> None:
         """Removes a stream and gives back its pages."""
         del self.streams[stream.id]
-        self._pool.give_back(stream.sink, *stream.window.pages)
+        self._pool.give_back(stream.sink)
+        stream.window.close()
+        self._pool.release(pages_per_stream(self.spec))
         if error is not None:
             log.error("stream %s failed: %s", stream.id, error)
         self._emit(StreamEnded(stream_id=stream.id, reason=reason, error=error))

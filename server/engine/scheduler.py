@@ -50,6 +50,13 @@ class Candidate(NamedTuple):
     """Misses that the stream may still have among its last k chunks; below 0: it had too many."""
     owner: str = ""
     """Whose stream it is: a hash of the API key."""
+    backlog: int = 0
+    """Finished chunks that are to be committed before its first step."""
+
+    @property
+    def is_piece(self) -> bool:
+        """It comes on top of regular work: a prompt to fill, or a part of a window to commit."""
+        return self.backlog > 1 or self.work == "prefill"
 
     @property
     def optional(self) -> bool:

@@ -13,8 +13,9 @@ from onbeat.models.spec import EncodedPrompt, ModelSpec
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream, StreamStats
-from onbeat.server.engine.pool import Window
+from onbeat.server.engine.pieces import PIECE_ROWS, forwards
 from onbeat.server.engine.scheduler import Candidate, Work
+from onbeat.server.engine.window import Window
 
 MAX_DROPS_IN_A_ROW = 5
 """Then a chunk is made however late it is: a picture for the viewer, and a cost to learn from."""
@@ -73,7 +74,12 @@ class Stream:
     state: ChunkState | None = None
     """Of the chunk under way."""
     uncommitted: deque[ChunkState] = field(default_factory=deque)
-    """Finished chunks that the cache does not hold yet: the last one, or a snapshot's window."""
+    """Finished chunks that the cache does not hold yet: the last one, or a whole window."""
+    history: deque[ChunkState] = field(default_factory=deque)
+    """The final chunks of the window as it is once all of them are committed, oldest first: what
+    keys and values can be built from again. Bounded to the window's length."""
+    piece: int = 1
+    """How many of `uncommitted` its next commit takes, as rows of one forward."""
     fresh: bool = True
     """The next chunk is the first, or the first under a new prompt."""
     phase: float = 0.0
@@ -122,6 +128,19 @@ class Stream:
         if due is None:
             return self.wanted_at
         return due - self.opened.ahead_chunks * spec.chunk_seconds
+
+    def keep(self, state: ChunkState, window_chunks: int) -> None:
+        """A chunk is final: the cache wants it, the history has it."""
+        self.uncommitted.append(state)
+        self.history.append(state)
+        if len(self.history) > window_chunks:
+            self.history.popleft()
+
+    def forget(self, keep: int) -> None:
+        """Leaves only the newest `keep` chunks as history of the next one."""
+        self.window.forget(keep)
+        while len(self.history) > keep:
+            self.history.popleft()
 
     def work(self, sink_filled: bool) -> Work:
         """A new prompt is only taken up once the chunks of the old one are committed."""
@@ -192,9 +211,11 @@ def candidate(
         due = stream.phase + (stream.beat + stream.chunk) * spec.chunk_seconds
         release, deadline = due - opened.ahead_chunks * spec.chunk_seconds, due - compute_by
         droppable = stream.drops_in_a_row < MAX_DROPS_IN_A_ROW
-    before = len(stream.uncommitted) + (not filled)
+    backlog = len(stream.uncommitted)
+    commits = filled and backlog > 0
+    width = min(PIECE_ROWS, backlog, stream.window.room) if commits else 1
+    before = forwards(backlog, width) + (not filled)
     done, steps = (state.step, state.steps) if state else (0, stream.planned_steps(spec))
-    commits = filled and before > 0
     return Candidate(
         opened.stream_id,
         opened.kind,
@@ -210,7 +231,8 @@ def candidate(
         done,
         1 + stream.asked_steps(spec),
         droppable,
-        1,
+        width,
         stream.firm.credit,
         opened.owner,
+        backlog,
     )

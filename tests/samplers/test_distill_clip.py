@@ -11,7 +11,7 @@ from onbeat.models.toybox.text import tokenise
 from onbeat.samplers.distill.clip import Layout, clip_attention, prompt_of_chunk
 from onbeat.samplers.distill.consistency import Recipe, own_output, resampled_loss
 from onbeat.samplers.distill.data import Clips
-from onbeat.samplers.distill.generate import page_table
+from onbeat.samplers.distill.generate import chunk_page, empty_pages, page_table
 from onbeat.samplers.distill.networks import Networks, encode, predict
 
 CONFIG = ToyboxConfig(layers=2)
@@ -58,8 +58,7 @@ def pages_attend(kv: KVPages, target: int | None) -> Attend:
 def served(nets: Networks, x: dict[str, Tensor], t: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same chunks over a cache: history is committed, copies are only denoised."""
     spec = CONFIG.spec()
-    shape = (spec.layers, spec.page_slots, spec.page_tokens, spec.heads, spec.head_dim)
-    k, v = torch.zeros(shape), torch.zeros(shape)
+    k, v = empty_pages(spec, 1)
     encoded = encode(nets, prompts(), torch.tensor([CHANGE]))
     prefix = nets.denoiser.prefix(encoded.slots)
     out: dict[str, list[Tensor]] = {name: [] for name in x}
@@ -69,7 +68,7 @@ def served(nets: Networks, x: dict[str, Tensor], t: dict[str, Tensor]) -> dict[s
             k[layer, 0], v[layer, 0] = pk[prompt], pv[prompt]
         table = page_table(spec, 1, chunk)
         kv = KVPages(k=k, v=v, page_table=table, write_pages=table[:, 0])
-        page = 1 + chunk % spec.window_chunks
+        page = chunk_page(spec, chunk)
         for stream, target in ((1, None), (0, page)):
             mine = {name: y[:, stream, chunk] for name, y in x.items()}
             times = {name: y[:, stream, chunk] for name, y in t.items()}

@@ -11,9 +11,9 @@ MODEL = Toybox.random(1)
 def test_pages_fill_from_the_right_and_wrap() -> None:
     spec = MODEL.spec
     assert (page_table(spec, 1, 0)[0, 1:] == -1).all()
-    assert page_table(spec, 2, 2)[1].tolist()[-2:] == [14, 15]
+    assert page_table(spec, 2, 2)[1].tolist()[-2:] == [15, 16]
     table = page_table(spec, 1, 14)[0].tolist()
-    assert table[0] == 0 and table[1:] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 2]
+    assert table[0] == 0 and table[1:] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 1]
 
 
 def test_a_clip_is_the_same_alone_and_beside_another() -> None:

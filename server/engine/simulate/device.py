@@ -77,7 +77,7 @@ class VirtualExecutor:
         """Any thread will do."""
 
     def encode_prompt(self, prompt: str) -> EncodedPrompt:
-        return EncodedPrompt(pooled=NO_TENSOR, slots=NO_TENSOR, recognised=())
+        return EncodedPrompt(pooled=NO_TENSOR, slots=NO_TENSOR, recognised=(), digest=prompt)
 
     def new_decoder_state(self) -> Any:
         return None
@@ -96,7 +96,7 @@ class VirtualExecutor:
         return []
 
     def run(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Outcome:
-        rows = len(steps) + len(commits)
+        rows = len(steps) + sum(s.piece for s in commits)
         seconds = self._seconds[rows] * self._noise.next()
         seconds += self._faults.slow(self._clock.now())
         self._clock.advance(seconds)
@@ -110,8 +110,9 @@ class VirtualExecutor:
             assert s is not None, f"{stream.id}: chunk {stream.chunk} has not begun"
             stream.state = _state(s.seed, s.chunk, step=s.step + 1, steps=s.steps)
         for stream in commits:
-            stream.window.advance()
-            stream.uncommitted.popleft()
+            stream.window.advance(stream.piece)
+            for _ in range(stream.piece):
+                stream.uncommitted.popleft()
         return outcome
 
 

@@ -100,13 +100,11 @@ class FakeModel:
         self.commits.append(int((kv.write_pages >= 0).sum()))
         if self.clock is not None:
             self.clock.advance(self.step_cost(rows))
-        seen = [self._seen(kv, row) for row in range(rows)]
-        out = {}
-        for name, x in latents.items():
-            context = torch.stack(seen)[:, None, None]
-            shift = pooled.mean(1)[:, None, None] / 97
-            out[name] = torch.tanh(0.5 * x * times[name][:, None, None] + shift + context)
+        out = {name: torch.empty_like(x) for name, x in latents.items()}
         for row, page in enumerate(kv.write_pages.tolist()):
+            shift = pooled[row].mean() / 97 + self._seen(kv, row)
+            for name, x in latents.items():
+                out[name][row] = torch.tanh(0.5 * x[row] * times[name][row] + shift)
             if page >= 0:
                 mean = torch.stack([x[row].mean() for x in out.values()]).sum()
                 kv.k[:, page] = mean

@@ -1,11 +1,9 @@
-"""Pages: taken, shared, given back; tables right-aligned; a commit never hits a page in use."""
+"""Pages: promised, taken, shared by content, given back; the books always agree."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from onbeat.server.engine.kv_store import KVStore
-from onbeat.server.engine.pool import KVPool, PoolExhausted, Window, pages_per_stream
+from onbeat.server.engine.pool import KVPool, PoolExhausted, pages_per_stream
 from tests.server.engine.fake import SPEC
 
 
@@ -46,26 +44,6 @@ def test_giving_back_twice_is_caught() -> None:
         pool.give_back(page)
 
 
-def test_tables_are_right_aligned_and_slide() -> None:
-    window = Window([10, 11, 12, 13])
-    assert window.table(7) == [7, -1, -1, -1]
-    for _ in range(2):
-        window.advance()
-    assert window.table(7) == [7, -1, 10, 11]
-    for _ in range(3):
-        window.advance()
-    assert window.table(7) == [7, 12, 13, 10]
-
-
-@given(commits=st.integers(0, 40), size=st.integers(2, 14))
-def test_a_commit_never_writes_to_a_page_that_is_read(commits: int, size: int) -> None:
-    window = Window(list(range(size)))
-    for _ in range(commits):
-        assert window.next_page() not in window.readable()
-        window.advance()
-    assert len(window.readable()) == min(commits, size - 1)
-
-
 def test_the_view_has_the_shapes_of_the_contract() -> None:
     kv = KVStore(SPEC, 6).view([[0, -1, 1, 2], [0, 3, 4, 5]], [-1, 1])
     assert kv.k.shape == (SPEC.layers, 6, SPEC.page_tokens, SPEC.heads, SPEC.head_dim)
@@ -77,17 +55,43 @@ def test_a_stream_needs_its_window_a_page_to_write_and_a_prompt() -> None:
     assert pages_per_stream(SPEC) == SPEC.window_chunks + 2
 
 
-def test_a_window_that_forgets_fills_again_from_what_it_keeps() -> None:
-    window = Window([10, 11, 12, 13])
-    for _ in range(5):
-        window.advance()
-    window.forget(1)
-    assert window.table(9) == [9, -1, -1, window.readable()[-1]]
-    newest = window.readable()[-1]
-    page = window.next_page()
-    window.advance()
-    assert window.readable() == [newest, page]
-    window.forget(2)
-    assert len(window) == 2
-    window.forget(0)
-    assert window.table(9) == [9, -1, -1, -1]
+def test_promises_are_kept_whatever_is_shared() -> None:
+    pool = KVPool(6)
+    pool.reserve(4)
+    with pytest.raises(PoolExhausted, match="3 pages to be reserved, 2 of 6 are not"):
+        pool.reserve(3)
+    pages = pool.take(2)
+    pool.hold(*pages)
+    pool.give_back(*pages)
+    assert pool.used == 2
+    pool.check_integrity([pages])
+    pool.give_back(*pages)
+    pool.release(4)
+    pool.check_integrity([])
+    with pytest.raises(AssertionError, match="1 pages released, 0 reserved"):
+        pool.release(1)
+
+
+def test_a_page_is_found_by_what_it_holds_while_somebody_holds_it() -> None:
+    pool = KVPool(3)
+    first, second = pool.take(2)
+    pool.name(first, "sea")
+    pool.name(second, "sea")
+    assert pool.find("sea") == first and pool.find("sky") is None
+    pool.give_back(first)
+    assert pool.find("sea") == first
+    pool.give_back(first, first)
+    assert pool.find("sea") is None
+    pool.reserve(1)
+    pool.check_integrity([[second]])
+
+
+def test_books_that_differ_from_what_is_held_are_caught() -> None:
+    pool = KVPool(3)
+    pool.reserve(2)
+    pages = pool.take(2)
+    with pytest.raises(AssertionError, match="held"):
+        pool.check_integrity([pages[:1]])
+    pool.release(1)
+    with pytest.raises(AssertionError, match="2 pages used, 1 reserved"):
+        pool.check_integrity([pages])
