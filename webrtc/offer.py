@@ -103,9 +103,8 @@ def _parse(sdp: str) -> SessionDescription:
     try:
         description = SessionDescription.parse(sdp)
     except (*PARSER_ERRORS, StopIteration) as error:
-        raise OfferError(
-            f"the offer is not valid SDP ({type(error).__name__}: {error})", "offer", "invalid_sdp"
-        ) from error
+        why = f" ({error})" if str(error) else ""
+        raise OfferError(f"the offer is not valid SDP{why}", "offer", "invalid_sdp") from error
     if not description.media:
         raise OfferError("the offer has no m-line", "m=", "invalid_sdp")
     return description

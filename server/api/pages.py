@@ -13,12 +13,12 @@ NO_CACHE = {"cache-control": "no-cache"}
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/")
+@router.api_route("/", methods=["GET", "HEAD"])
 async def preview() -> FileResponse:
     return FileResponse(STATIC / "index.html", headers=NO_CACHE)
 
 
-@router.get("/dashboard")
+@router.api_route("/dashboard", methods=["GET", "HEAD"])
 async def dashboard() -> FileResponse:
     return FileResponse(STATIC / "dashboard.html", headers=NO_CACHE)
 

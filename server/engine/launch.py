@@ -4,6 +4,7 @@ What it is not: the supervision of a running engine (process.py) or the engine i
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.ring import anonymous_file
 
 CANNOT_START = 3
 """Exit code of a worker that would fail again: unknown model, no weights, wrong settings."""
+
+
+FOLDER_PREFIX = "onbeat-"
 
 
 class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +65,13 @@ class Child:
 
 
 def make_folder() -> Path:
-    """A private folder for the two local sockets; short, as socket paths are limited."""
-    return Path(tempfile.mkdtemp(prefix="onbeat-"))
+    """A private folder for the two local sockets; short, as socket paths are limited. Folders of
+    servers that were killed are removed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        owner = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
 
 
 def start_child(launch: EngineLaunch, folder: Path) -> Child:

@@ -180,3 +180,4 @@ def test_pages(server: Server) -> None:
         answer = server.http.get(path)
         assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
         assert "http://" not in answer.text and "https://" not in answer.text
+        assert server.http.head(path).status_code == 200

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from onbeat.server.engine.launch import EngineLaunch
+from onbeat.server.engine.launch import EngineLaunch, make_folder
 from onbeat.server.engine.messages import (
     ChunkReady,
     CloseStream,
@@ -41,6 +41,20 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[EnginePr
     assert psutil.Process().num_fds() <= before + 1  # zmq may keep one for its own clean-up
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def test_folders_of_killed_servers_are_swept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    dead, foreign = tmp_path / f"onbeat-{child.pid}-x", tmp_path / "onbeat-notes"
+    dead.mkdir()
+    foreign.mkdir()
+    mine = make_folder()
+    again = make_folder()
+    assert sorted(tmp_path.iterdir()) == sorted([foreign, mine, again])
 
 
 def _until(
