@@ -68,6 +68,11 @@ class CostModel:
         sizes = [i for i, r in enumerate(self._rows) if r <= max(rows, 1)] or [0]
         return min(self._promised(i) / self._rows[i] for i in sizes)
 
+    def promised_seconds(self, most: int) -> list[float]:
+        """By the same rule, seconds of batches of 1, 2, ... `most` rows."""
+        table = [self._promised(i) for i in range(len(self._rows))]
+        return [interpolate(self._rows, table, rows) for rows in range(1, most + 1)]
+
     def _promised(self, i: int) -> float:
         if self._visits[i] >= MIN_VISITS:
             return self._learnt[i]

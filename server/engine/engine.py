@@ -72,7 +72,7 @@ class Engine:
             headroom=settings.headroom,
             max_rows=settings.max_rows,
             max_decode_rows=settings.max_decode_rows,
-            window_seconds=2 * spec.chunk_seconds - settings.delivery_seconds,
+            delivery_seconds=settings.delivery_seconds,
         )
         self.roster = Roster(spec, executor, settings, pool, self.admission, emit)
         self.figures = Figures(spec, settings, self.admission, self.roster, self.pool, costs)

@@ -10,6 +10,8 @@ from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.track import BucketCost
 from onbeat.server.vocabulary import DropCause, EndReason, StreamKind
 
+AHEAD_CHUNKS = 2
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Base of all messages; the tag is the class name."""
@@ -27,7 +29,7 @@ class OpenStream(Message, frozen=True, kw_only=True):
     seed: int
     steps: int | None = None
     total_chunks: int | None = None
-    ahead_chunks: int = 2
+    ahead_chunks: int = AHEAD_CHUNKS
     """Live: how many chunks may be finished ahead of their playout."""
     paused: bool = False
     revision: int = 0

@@ -4,10 +4,11 @@ import os
 from collections.abc import Sequence
 
 from onbeat.models.spec import ModelSpec
-from onbeat.server.engine.admission import Admission, Demand
+from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.device import Costs
 from onbeat.server.engine.figures import Figures
-from onbeat.server.engine.messages import EngineReady, EngineStats
+from onbeat.server.engine.forward import Demand
+from onbeat.server.engine.messages import AHEAD_CHUNKS, EngineReady, EngineStats
 from onbeat.server.engine.pool import KVPool, pages_per_stream
 from onbeat.server.engine.roster import Roster
 from onbeat.server.engine.scheduler import Candidate
@@ -22,7 +23,8 @@ def ready_event(
     slots: SlotWriter,
     pool: KVPool,
 ) -> EngineReady:
-    demand = Demand(rows=1 + spec.default_steps, period=spec.chunk_seconds)
+    period = spec.chunk_seconds
+    demand = Demand(rows=1 + spec.default_steps, period=period, window=AHEAD_CHUNKS * period)
     pages = pages_per_stream(spec)
     return EngineReady(
         pid=os.getpid(),

@@ -10,10 +10,12 @@ from dataclasses import replace
 
 from onbeat.models.spec import ModelSpec
 from onbeat.samplers.state import ChunkState
-from onbeat.server.engine.admission import Admission, Demand
+from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.device import Executor
+from onbeat.server.engine.forward import Demand
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import (
+    AHEAD_CHUNKS,
     ControlApplied,
     ControlStream,
     Event,
@@ -32,6 +34,7 @@ from onbeat.server.vocabulary import EndReason
 
 log = logging.getLogger(__name__)
 MAX_SEED = (1 << 63) - 1
+RETRY_SECONDS = 5.0
 
 
 class Roster:
@@ -51,12 +54,20 @@ class Roster:
         self._opened = 0
         self.streams: dict[str, Stream] = {}
 
-    def demand(self, steps: int | None) -> Demand:
+    def demand(
+        self, steps: int | None, ahead_chunks: int = AHEAD_CHUNKS, phase: float = 0.0
+    ) -> Demand:
         """Of a live stream: its commit and its steps per chunk."""
-        return Demand(rows=1 + (steps or self.spec.default_steps), period=self.spec.chunk_seconds)
+        period = self.spec.chunk_seconds
+        rows = 1 + (steps or self.spec.default_steps)
+        return Demand(rows=rows, period=period, window=ahead_chunks * period, phase=phase)
 
     def live_demands(self) -> list[Demand]:
-        return [self.demand(s.now.steps) for s in self.streams.values() if s.is_live]
+        return [
+            self.demand(s.now.steps, s.opened.ahead_chunks, s.phase)
+            for s in self.streams.values()
+            if s.is_live
+        ]
 
     # ---- opening -------------------------------------------------------------------------------
 
@@ -108,16 +119,16 @@ class Roster:
         mine = len(live) if command.kind == "live" else len(self.streams) - len(live)
         most = self._settings.max_streams if command.kind == "live" else self._settings.max_jobs
         pages, free = pages_per_stream(self.spec), self._pool.unreserved
-        reason, retry_after = None, 5.0
+        reason, retry_after = None, RETRY_SECONDS
         if mine >= most:
             reason = f"{mine} {command.kind} streams are open, at most {most} are allowed"
         elif pages > free:
             reason = f"it needs {pages} pages of key-value memory, {free} are free"
         elif command.kind == "live" and self._settings.admission and command.snapshot is None:
-            demand = self.demand(command.steps)
+            demand = self.demand(command.steps, command.ahead_chunks)
             refusal = self._admission.refuse(live, demand, pages=pages, free=free)
             if refusal is not None:
-                reason, retry_after = refusal.reason, refusal.retry_after
+                reason = refusal.reason
         if reason is None:
             return None
         return StreamRefused(
@@ -151,8 +162,16 @@ class Roster:
             uncommitted=history,
             history=deque(history),
             fresh=not history,
+            phase=self._phase(command),
             paused=command.paused,
         )
+
+    def _phase(self, command: OpenStream) -> float:
+        """The instant at which a new stream disturbs the others least."""
+        if command.kind == "job":
+            return 0.0
+        demand = self.demand(command.steps, command.ahead_chunks)
+        return self._admission.outlook(self.live_demands(), demand).phase
 
     def _ladder(self) -> Ladder:
         """Only edf-s takes steps off: the other policies have the quality that was asked for."""

@@ -161,7 +161,7 @@ class EdfS:
     ) -> tuple[int, float, bool]:
         """Rows of a batch, its median seconds, and whether all chunks are on time with it."""
         margin = cost.predict(1) / cost.median(1)
-        at = knee(sizes)
+        at = knee(sizes, cost)
         size, step = sizes[at]
         best = on_time(now, needed, size, step * margin)
         if best == chunks(needed):

@@ -80,22 +80,27 @@ def chunks(work: Sequence[Work]) -> int:
 
 
 def useful_sizes(cost: StepCost, most: int) -> list[Size]:
-    """Batch sizes of up to `most` rows with their median seconds; only those that get rows done
-    faster than every smaller one."""
+    """Batch sizes of up to `most` rows with their median seconds: those that get rows done faster
+    than every smaller one, and `most` itself."""
     useful: list[Size] = []
     best = 0.0
     for size in sizes_to(most):
         seconds = cost.median(size)
-        if size > best * seconds:
-            best = size / seconds
+        if size > best * seconds or size == most:
+            best = max(best, size / seconds)
             useful.append((size, seconds))
     return useful
 
 
-def knee(sizes: Sequence[Size]) -> int:
-    """Index of the smallest size with the best rate, within 2 %."""
-    size, seconds = sizes[-1]
-    return next(i for i, (n, t) in enumerate(sizes) if GAIN * n * seconds >= size * t)
+def knee(sizes: Sequence[Size], cost: StepCost) -> int:
+    """Index of the smallest size with the best rate, within 2 %; of the last one, which takes all
+    that is ready, if the few rows left over would cost a batch of their own."""
+    size, seconds = max(sizes, key=lambda s: s[0] / s[1])
+    at = next(i for i, (n, t) in enumerate(sizes) if GAIN * n * seconds >= size * t)
+    (few, part), (most, whole) = sizes[at], sizes[-1]
+    if few < most <= 2 * few and GAIN * whole < part + cost.median(most - few):
+        return len(sizes) - 1
+    return at
 
 
 def victims(

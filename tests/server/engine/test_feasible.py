@@ -60,11 +60,22 @@ def test_equal_chunks_count_as_if_one_by_one(
 
 def test_useful_sizes_are_those_that_pay() -> None:
     humped = CostModel({1: 0.010, 2: 0.011, 3: 0.020, 4: 0.021, 8: 0.040, 16: 0.100})
-    assert [n for n, _ in useful_sizes(humped, 16)] == [1, 2, 4, 6, 8]
-    assert useful_sizes(humped, 16)[knee(useful_sizes(humped, 16))][0] == 6
+    sizes = useful_sizes(humped, 16)
+    assert [n for n, _ in sizes] == [1, 2, 4, 6, 8, 16]
+    assert sizes[knee(sizes, humped)][0] == 6
+
+
+def test_on_a_saturated_device_one_row_is_enough() -> None:
     linear = CostModel({1: 0.01, 16: 0.16})
-    assert [n for n, _ in useful_sizes(linear, 16)][0] == 1
-    assert knee(useful_sizes(linear, 16)) == 0
+    assert knee(useful_sizes(linear, 16), linear) == 0
+
+
+def test_no_row_is_left_over_for_a_batch_of_its_own() -> None:
+    cost = CostModel({1: 0.011, 8: 0.028, 9: 0.031, 16: 0.062})
+    sizes = useful_sizes(cost, 9)
+    assert sizes[knee(sizes, cost)][0] == 9
+    sizes = useful_sizes(cost, 16)
+    assert sizes[knee(sizes, cost)][0] == 8
 
 
 def lose(rows: list[Candidate], greedy: frozenset[str] = frozenset()) -> set[str]:
