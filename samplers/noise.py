@@ -7,10 +7,11 @@ the point of resumption or on the order of calls.
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from onbeat.kernels.philox_normal import philox_normal
+from onbeat.kernels.philox_normal import KEY_COLUMNS, philox_normal
 
 INITIAL = 0
 """Step id of the noise that a chunk starts from; the noise after evaluation i has id i + 1."""
@@ -18,6 +19,7 @@ COMMIT = 0xFFFF
 """Step id of the noise under which a finished chunk is committed to the cache."""
 
 _LIMITS = {"seed": 63, "stream": 32, "chunk": 32, "modality": 8, "step": 24}
+_BITS = np.array([*_LIMITS.values(), 0])
 
 
 def renoise_step(evaluation: int) -> int:
@@ -36,10 +38,17 @@ def noise_keys(
 
     Raises ValueError for a number that the key's layout cannot hold.
     """
-    rows = list(zip(seeds, streams, chunks, [modality] * len(seeds), steps, strict=True))
-    for row in rows:
-        check_key(*row)
-    return torch.tensor([(*row, 0) for row in rows], dtype=torch.int64).view(-1, 6)
+    count = len(seeds)
+    rows = list(zip(seeds, streams, chunks, [modality] * count, steps, [0] * count, strict=True))
+    try:
+        keys = np.array(rows, dtype=np.int64).reshape(-1, len(KEY_COLUMNS))
+    except OverflowError:
+        keys = None
+    if keys is None or (keys >> _BITS).any():
+        for row in rows:
+            check_key(*row[:-1])
+    assert keys is not None, rows
+    return torch.from_numpy(keys)
 
 
 def check_key(seed: int, stream: int, chunk: int, modality: int, step: int) -> None:

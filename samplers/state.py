@@ -10,6 +10,8 @@ import msgspec
 import torch
 from torch import Tensor
 
+from onbeat.samplers.sampler import Sampler, shared
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChunkState:
@@ -17,7 +19,7 @@ class ChunkState:
 
     latents: per modality, in the model's order, float32 [n, d]. x0: the last prediction of the
     clean latents (None before the first step): a valid picture after every step.
-    shifts: the time shift of each modality's schedule, same keys.
+    samplers: how each modality is sampled, same keys; plain data, and written with the state.
     """
 
     seed: int
@@ -25,7 +27,7 @@ class ChunkState:
     chunk: int
     step: int
     steps: int
-    shifts: dict[str, float]
+    samplers: dict[str, Sampler]
     latents: dict[str, Tensor]
     x0: dict[str, Tensor] | None = None
 
@@ -42,7 +44,7 @@ class ChunkState:
                 chunk=self.chunk,
                 step=self.step,
                 steps=self.steps,
-                shifts=self.shifts,
+                samplers=self.samplers,
                 latents=_pack(self.latents),
                 x0=None if self.x0 is None else _pack(self.x0),
             )
@@ -58,7 +60,7 @@ class ChunkState:
             chunk=wire.chunk,
             step=wire.step,
             steps=wire.steps,
-            shifts=wire.shifts,
+            samplers={name: shared(sampler) for name, sampler in wire.samplers.items()},
             latents=_unpack(wire.latents, device),
             x0=None if wire.x0 is None else _unpack(wire.x0, device),
         )
@@ -76,7 +78,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     chunk: int
     step: int
     steps: int
-    shifts: dict[str, float]
+    samplers: dict[str, Sampler]
     latents: dict[str, _Array]
     x0: dict[str, _Array] | None
 

@@ -4,6 +4,7 @@ Baseline: torch.randn and the blend for all rows (stateful noise).
 Run: python -m benchmarks.kernels.consistency_step [--threads N]. Prints one JSON line last.
 """
 
+import math
 from functools import partial
 
 import torch
@@ -21,11 +22,15 @@ def main() -> None:
     device, results = arguments(), []
     for rows in (1, 8, 16):
         x, prediction = torch.randn(2, rows, 1536, device=device)
-        t = torch.full((rows,), 1.0, device=device)
         s = torch.tensor([0.75, 0.0] * rows, device=device)[:rows]
+        table = torch.tensor(
+            [[0.0, 1.0, math.inf, 0.0, 1.0 - level, level] for level in s.tolist()],
+            dtype=torch.float64,
+            device=device,
+        )
         keys = torch.tensor([[7, row, 3, 0, 1, 0] for row in range(rows)], device=device)
         times = compare(
-            partial(consistency_step, x, prediction, t, s, keys),
+            partial(consistency_step, x, prediction, table, keys),
             partial(blend, prediction, s),
             device,
         )

@@ -1,6 +1,4 @@
-"""The ragged step of a consistency sampler (see `consistency_step`)."""
-
-from typing import Literal
+"""The ragged step of a few-step sampler: six coefficients per row (see `consistency_step`)."""
 
 import torch
 from torch import Tensor
@@ -8,45 +6,45 @@ from torch import Tensor
 from onbeat.kernels._dispatch import use_triton
 from onbeat.kernels.consistency_step import reference
 
-__all__ = ["KINDS", "Kind", "consistency_step"]
+__all__ = ["COLUMNS", "consistency_step"]
 
-Kind = Literal["x0", "v"]
-KINDS: tuple[Kind, ...] = ("x0", "v")
+COLUMNS = ("clean_x", "clean_prediction", "clip", "next_x", "next_clean", "noise")
+"""Order of a row's coefficients."""
 
 
 def consistency_step(
-    x: Tensor, prediction: Tensor, t: Tensor, s: Tensor, keys: Tensor, kind: Kind = "x0"
-) -> Tensor:
-    """Each row from its noise level t to its s on the rectified-flow path: (1 - s) x0 + s z.
+    x: Tensor, prediction: Tensor, coefficients: Tensor, keys: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Each row one step on, by its own coefficients. Returns (next, clean), float32 [r, N]:
 
-    x, prediction: float32 [r, N]; prediction is x0 itself ("x0"), or v with x0 = x - t v ("v").
-    t, s: float32 or float64 [r]; s = 0 returns x0 exactly and draws nothing.
-    keys: int64 [r, 6], the noise keys of `philox_normal`; z is drawn in float32.
-    Returns float32 [r, N]; rows do not depend on each other. Raises ValueError naming the field.
-    Source: Song et al., Consistency Models (2023), algorithm 1, on the path a = 1 - t, b = t.
+        clean = clean_x x + clean_prediction prediction, clamped to [-clip, clip]
+        next  = next_clean clean + next_x x + noise z,   z standard normal under the row's key
+
+    x, prediction: float32 [r, N]. coefficients: float64 [r, 6], columns `COLUMNS`, rounded once to
+    float32; clip may be infinite. keys: int64 [r, 6], the noise keys of `philox_normal`.
+    A term whose coefficient is 0 is left out (no noise is drawn, and an infinite x does no harm),
+    so `next` is `clean` to the bit where a schedule ends. Rows do not depend on each other. The
+    results may share memory with `prediction`. Raises ValueError naming the field.
+    Every sampler of onbeat.samplers is of this form; CM's is algorithm 1 of Song et al. (2023).
     """
-    _check(x, prediction, t, s, keys, kind)
+    _check(x, prediction, coefficients, keys)
     if use_triton(x):
         from onbeat.kernels.consistency_step.triton import consistency_step as fast
 
-        return fast(x, prediction, t, s, keys, kind)
-    return reference.consistency_step(x, prediction, t, s, keys, kind)
+        return fast(x, prediction, coefficients, keys)
+    return reference.consistency_step(x, prediction, coefficients, keys)
 
 
-def _check(x: Tensor, prediction: Tensor, t: Tensor, s: Tensor, keys: Tensor, kind: str) -> None:
-    rows = x.shape[0]
+def _check(x: Tensor, prediction: Tensor, coefficients: Tensor, keys: Tensor) -> None:
+    rows, columns = x.shape[0], len(COLUMNS)
     shapes = {
-        "x": (x, (rows, x.shape[-1])),
-        "prediction": (prediction, tuple(x.shape)),
-        "t": (t, (rows,)),
-        "s": (s, (rows,)),
-        "keys": (keys, (rows, 6)),
+        "x": (x, (rows, x.shape[-1]), torch.float32),
+        "prediction": (prediction, tuple(x.shape), torch.float32),
+        "coefficients": (coefficients, (rows, columns), torch.float64),
+        "keys": (keys, (rows, 6), torch.int64),
     }
-    for name, (tensor, allowed) in shapes.items():
-        if tuple(tensor.shape) != allowed:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; allowed: {allowed}")
-    for name, tensor in (("x", x), ("prediction", prediction)):
-        if tensor.dtype != torch.float32:
-            raise ValueError(f"{name} is {tensor.dtype}; allowed: torch.float32")
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}; allowed: {', '.join(KINDS)}")
+    for name, (tensor, shape, dtype) in shapes.items():
+        if tuple(tensor.shape) != shape:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; allowed: {shape}")
+        if tensor.dtype != dtype:
+            raise ValueError(f"{name} is {tensor.dtype}; allowed: {dtype}")

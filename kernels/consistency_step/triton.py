@@ -1,6 +1,6 @@
-"""One consistency step in Triton: prediction to x0, noise and blend in one pass.
+"""One ragged step in Triton: prediction to clean latents, noise and blend in one pass.
 
-The noise is made in registers, and only for rows whose s is above 0. Compiled without fused
+The noise is made in registers, and only for rows that take some. Compiled without fused
 multiply-add: the numbers of the reference, bit for bit.
 """
 # mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call, no-any-return"
@@ -14,42 +14,50 @@ from onbeat.kernels.philox_normal.triton import BLOCK, OPTIONS, interleave, norm
 
 
 def consistency_step(
-    x: Tensor, prediction: Tensor, t: Tensor, s: Tensor, keys: Tensor, kind: str
-) -> Tensor:
-    """x, prediction float32 [r, N]; t, s [r]; noise keys int64 [r, 6] -> x at s, float32 [r, N]."""
-    x, prediction, keys = x.contiguous(), prediction.contiguous(), keys.contiguous()
-    out = torch.empty_like(x)
+    x: Tensor, prediction: Tensor, coefficients: Tensor, keys: Tensor
+) -> tuple[Tensor, Tensor]:
+    """x, prediction float32 [r, N]; coefficients [r, 6]; keys int64 [r, 6] -> (next, clean)."""
+    x, prediction = x.contiguous(), prediction.contiguous()
+    after, clean = torch.empty_like(x), torch.empty_like(x)
     grid = (x.shape[0], triton.cdiv(x.shape[1], 4 * BLOCK))
     consistency_step_kernel[grid](
         x,
         prediction,
-        t.contiguous(),
-        s.contiguous(),
-        keys,
-        out,
+        coefficients.contiguous(),
+        keys.contiguous(),
+        after,
+        clean,
         x.shape[1],
-        VELOCITY=kind == "v",
         BLOCK=BLOCK,
         **OPTIONS,
     )
-    return out
+    return after, clean
 
 
 @triton.jit
 def consistency_step_kernel(
-    x, prediction, t, s, keys, out, n, VELOCITY: tl.constexpr, BLOCK: tl.constexpr
+    x, prediction, coefficients, keys, after, clean, n, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64)
     element = tl.program_id(1) * BLOCK * 4 + tl.arange(0, BLOCK * 4)
     inside = element < n
     offset = row * n + element
-    clean = tl.load(prediction + offset, mask=inside)
-    if VELOCITY:
-        level = tl.load(t + row).to(tl.float32)
-        clean = tl.load(x + offset, mask=inside) - level * clean
-    target = tl.load(s + row)
-    if target > 0.0:
+    k = coefficients + row * 6
+    clean_x, clip, next_x = tl.load(k), tl.load(k + 2), tl.load(k + 3)
+    total = tl.load(prediction + offset, mask=inside) * tl.load(k + 1).to(tl.float32)
+    x_n = tl.load(x + offset, mask=inside)
+    if clean_x != 0.0:
+        total = total + x_n * clean_x.to(tl.float32)
+    if clip < float("inf"):
+        limit = clip.to(tl.float32)
+        total = tl.minimum(tl.maximum(total, -limit), limit)
+    tl.store(clean + offset, total, mask=inside)
+    total = total * tl.load(k + 4).to(tl.float32)
+    if next_x != 0.0:
+        total = total + x_n * next_x.to(tl.float32)
+    noise = tl.load(k + 5)
+    if noise != 0.0:
         block = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
         z = interleave(*normal_block(keys + row * 6, block))
-        clean = clean * (1.0 - target).to(tl.float32) + z * target.to(tl.float32)
-    tl.store(out + offset, clean, mask=inside)
+        total = total + z * noise.to(tl.float32)
+    tl.store(after + offset, total, mask=inside)

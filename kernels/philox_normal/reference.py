@@ -18,9 +18,9 @@ from torch import Tensor
 _MULTIPLIER = np.array((0xD2511F53, 0xCD9E8D57), dtype=np.uint64).reshape(2, 1, 1)
 _WEYL = np.array((0x9E3779B9, 0xBB67AE85), dtype=np.uint64)
 _WEYL_OF_ROUND = (np.arange(10, dtype=np.uint64)[:, None] * _WEYL).astype(np.uint32)
-BLOCKS_AT_ONCE = 8192
-"""More, and the temporary arrays leave the processor's cache and are mapped anew each time."""
 _SQRT_HALF = math.sqrt(0.5)
+BLOCKS_AT_ONCE = 6144
+"""More, and the temporary arrays leave the processor's cache and are mapped anew each time."""
 _ATANH = tuple(2.0 / (2 * i + 1) for i in range(7))
 _SIN = tuple((-1.0) ** i / math.factorial(2 * i + 1) for i in range(7))
 _COS = tuple((-1.0) ** i / math.factorial(2 * i) for i in range(8))
@@ -30,27 +30,30 @@ Doubles = NDArray[np.float64]
 
 def philox_normal(keys: Tensor, n: int) -> Tensor:
     """Noise keys int64 [r, 6] -> standard normal float32 [r, n]; layout in the package."""
-    blocks = (n + 3) // 4
-    numbers = keys.cpu().numpy()
-    out = np.empty((len(numbers), blocks, 2, 2), dtype=np.float32)
-    some = max(1, BLOCKS_AT_ONCE // max(blocks, 1))
-    for first in range(0, len(numbers), some):
-        _fill(out[first : first + some], numbers[first : first + some])
-    return torch.from_numpy(out.reshape(len(numbers), 4 * blocks)[:, :n]).to(keys.device)
+    rows, blocks = keys.shape[0], (n + 3) // 4
+    out = np.empty((rows, blocks, 4), dtype=np.float32)
+    columns = keys.cpu().numpy().T
+    width = min(max(blocks, 1), BLOCKS_AT_ONCE)
+    height = BLOCKS_AT_ONCE // width
+    for top in range(0, rows, height):
+        part = slice(top, top + height)
+        for first in range(0, blocks, width):
+            wide = slice(first, first + width)
+            _fill(out[part, wide], columns[:, part], first)
+    return torch.from_numpy(out.reshape(rows, 4 * blocks)[:, :n]).to(keys.device)
 
 
-def _fill(out: NDArray[np.float32], keys: NDArray[np.int64]) -> None:
-    """out [r, b, 2, 2] from keys [r, 6]."""
-    rows, blocks = out.shape[:2]
-    seed, stream, chunk, modality, step, _ = keys.T
-    counter = np.empty((4, rows, blocks), dtype=np.uint32)
-    counter[0] = np.arange(blocks)
+def _fill(out: NDArray[np.float32], columns: NDArray[np.int64], first: int) -> None:
+    """The numbers of blocks `first` and on, out [r, b, 4], of keys [6, r]."""
+    seed, stream, chunk, modality, step, _ = columns
+    counter = np.empty((4, *out.shape[:2]), dtype=np.uint32)
+    counter[0] = np.arange(first, first + out.shape[1])
     counter[1] = chunk.astype(np.uint32)[:, None]
     counter[2] = stream.astype(np.uint32)[:, None]
     counter[3] = (((modality & 0xFF) << 24) | (step & 0xFFFFFF)).astype(np.uint32)[:, None]
     even, odd = philox(counter, np.stack((seed, seed >> 32)).astype(np.uint32))
-    first, second = box_muller(even, odd)
-    out[..., 0], out[..., 1] = np.moveaxis(first, 0, -1), np.moveaxis(second, 0, -1)
+    cosine, sine = box_muller(even, odd)
+    out[..., 0::2], out[..., 1::2] = np.moveaxis(cosine, 0, -1), np.moveaxis(sine, 0, -1)
 
 
 def philox(

@@ -27,6 +27,7 @@ from onbeat.samplers.consistency import (
     step_rows,
     times_of,
 )
+from onbeat.samplers.families import rf_samplers
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.device import Outcome
 from onbeat.server.engine.kv_store import KVStore
@@ -63,14 +64,13 @@ class TorchExecutor:
             values = flat[at : at + m.tokens * m.dim].reshape(m.tokens, m.dim)
             latents[m.name] = torch.from_numpy(values.copy())
             at += m.tokens * m.dim
-        shifts = {m.name: m.shift for m in self._spec.modalities}
         return ChunkState(
             seed=seed,
             stream=NOISE_STREAM,
             chunk=chunk,
             step=1,
             steps=1,
-            shifts=shifts,
+            samplers=rf_samplers(self._spec.modalities, 1),
             latents=latents,
             x0=latents,
         )

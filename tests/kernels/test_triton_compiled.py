@@ -3,7 +3,6 @@
 Asserts what a GPU would be slow on: registers that spill, and more shared memory than there is.
 """
 
-import itertools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -53,15 +52,14 @@ def cases() -> Iterator[Any]:
     for width, tokens in ((32, 20), (64, 1560), (128, 1560)):
         yield attention("bf16", width, tokens)
     yield attention("fp32", 32, 20)
-    for velocity, level in itertools.product((False, True), ("*fp32", "*fp64")):
-        types = {"x": "*fp32", "prediction": "*fp32", "t": level, "s": level, "keys": "*i64"}
-        yield pytest.param(
-            consistency_step.consistency_step_kernel,
-            types | {"out": "*fp32"},
-            NOISE | {"VELOCITY": velocity},
-            philox_normal.OPTIONS,
-            id=f"consistency_step-{'v' if velocity else 'x0'}-{level[1:]}",
-        )
+    floats = dict.fromkeys(("x", "prediction", "after", "clean"), "*fp32")
+    yield pytest.param(
+        consistency_step.consistency_step_kernel,
+        floats | {"coefficients": "*fp64", "keys": "*i64"},
+        NOISE,
+        philox_normal.OPTIONS,
+        id="consistency_step",
+    )
     yield pytest.param(
         philox_normal.philox_normal_kernel,
         {"keys": "*i64", "out": "*fp32"},

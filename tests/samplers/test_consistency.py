@@ -64,7 +64,7 @@ def ragged() -> list[ChunkState]:
 
 
 def same(a: ChunkState, b: ChunkState) -> bool:
-    numbers = ("seed", "stream", "chunk", "step", "steps", "shifts")
+    numbers = ("seed", "stream", "chunk", "step", "steps", "samplers")
     if any(getattr(a, name) != getattr(b, name) for name in numbers) or (a.x0 is None) != (
         b.x0 is None
     ):

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import torch
 
+from onbeat.samplers.families import lcm, rectified_flow
 from onbeat.samplers.state import ChunkState
 
 
@@ -17,7 +18,7 @@ def state() -> ChunkState:
         chunk=7,
         step=1,
         steps=4,
-        shifts={"video": 3.0, "audio": 1.5},
+        samplers={"video": rectified_flow(4, 3.0), "audio": lcm(4)},
         latents={"video": values, "audio": torch.zeros(2, 2, 2)[:, 0]},
     )
 
@@ -31,7 +32,7 @@ def test_round_trip_is_exact(with_x0: bool) -> None:
     before = replace(state(), x0={"video": torch.ones(1), "audio": -torch.ones(1)})
     before = before if with_x0 else state()
     after = ChunkState.from_bytes(before.to_bytes())
-    for name in ("seed", "stream", "chunk", "step", "steps", "shifts"):
+    for name in ("seed", "stream", "chunk", "step", "steps", "samplers"):
         assert getattr(after, name) == getattr(before, name)
     assert list(after.latents) == ["video", "audio"]
     for name, x in before.latents.items():

@@ -118,7 +118,7 @@ class VirtualExecutor:
 
 def _state(seed: int, chunk: int, *, step: int, steps: int) -> ChunkState:
     return ChunkState(
-        seed=seed, stream=0, chunk=chunk, step=step, steps=steps, shifts={}, latents={}, x0={}
+        seed=seed, stream=0, chunk=chunk, step=step, steps=steps, samplers={}, latents={}, x0={}
     )
 
 
