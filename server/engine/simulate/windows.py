@@ -42,7 +42,7 @@ def idle_windows(
 
 def _idle_due(session: Session, spec: ModelSpec, settings: EngineSettings, device: Curve) -> float:
     ready = session.start + session.kind.steps * device.at(1)
-    grid = spec.chunk_seconds / settings.phases
+    grid = spec.chunk_seconds
     buffer = settings.playout_buffer_chunks * spec.chunk_seconds
     return math.ceil((ready + buffer) / grid) * grid
 

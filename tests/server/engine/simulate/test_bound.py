@@ -91,7 +91,7 @@ def test_no_run_beats_the_optimum_and_no_optimum_the_bound(
 ) -> None:
     spec = simulated_spec(steps=steps, chunk_frames=1, fps=fps)
     device = Curve(seconds={1: 0.1, 2: pair, 4: 2.0 * pair})
-    options = simulated_settings(policy=policy, admission=False, anytime=False, phases=4)
+    options = simulated_settings(policy=policy, admission=False, anytime=False)
     sessions = together(
         streams, 3.0 / fps, within=0.5, classes=[StreamClass(steps=steps, ahead=ahead)], seed=seed
     )
