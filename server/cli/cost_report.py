@@ -31,7 +31,9 @@ def origin(report: dict[str, Any]) -> str:
     """Where the tables come from, as a sentence."""
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(report["measured_at"]))
     if report["source"] == "cached":
-        return f"measured {at}, checked now; kept in {report['path']}"
+        slowed = max(table["slowed"] for table in report["tables"])
+        busy = f", times {slowed:.2f} as the machine is busy" if slowed > 1.0 else ""
+        return f"measured {at}, checked now{busy}; kept in {report['path']}"
     return f"measured now in {report['took_s']} s; kept in {report['path']}"
 
 
@@ -68,6 +70,7 @@ def _table(table: "CostTable") -> dict[str, Any]:
         "kind": table.kind,
         "tokens": table.tokens,
         "window": table.window,
+        "slowed": round(table.slowed, 3),
         "knee_rows": knee(table.p50_ms),
         "rows": rows,
     }

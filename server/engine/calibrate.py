@@ -1,8 +1,9 @@
 """The cost tables of an engine at start: handed over, read from the data folder, or measured now.
 
-A table from the folder is checked by running a few sizes; if they all take much longer or much
-less than it says, it is measured again, so that a busy moment or another clock does not last. Cold
-it takes about two seconds, warm a quarter of one. What it is not: the timing itself (measure.py).
+A table from the folder is checked by running a few sizes. If they all take much less than it says,
+it is measured again, so that one from a busy moment does not last. If they all take much longer,
+the machine is busy now: this engine plans with so much longer times, and the file stays. Cold it
+takes about two seconds, warm a quarter of one. What it is not: the timing itself (measure.py).
 """
 
 import logging
@@ -22,8 +23,7 @@ ROUNDS = 3
 CHECKED: tuple[Kind, ...] = ("step", "decode")
 CHECK_ROUNDS = 3
 SLOWER, FASTER = 1.4, 0.77
-"""A table is measured again if all checked sizes take more, or less, than this times what it says.
-A machine that is busy now is a weaker reason than one that was busy then."""
+"""A table does not hold if all checked sizes take more, or less, than this times what it says."""
 MEASURE_AGAIN_SECONDS = 10.0
 
 
@@ -99,10 +99,13 @@ class MeasuredCosts:
             return None
         for kind in CHECKED:
             ratios = self._ratios(found.table(kind))
-            if min(ratios) > SLOWER or max(ratios) < FASTER:
-                text = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            text = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            if max(ratios) < FASTER:
                 log.info("calibration: a %s takes %s of what was kept; measuring", kind, text)
                 return None
+            if min(ratios) > SLOWER:
+                log.warning("calibration: a %s takes %s of what was kept: busy now", kind, text)
+                found = found.slowed(kind, min(ratios))
         return found
 
     def _ratios(self, table: CostTable) -> list[float]:

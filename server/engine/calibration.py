@@ -39,6 +39,8 @@ class CostTable(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: dict[int, float]
     p99_ms: dict[int, float]
     margin: float
+    slowed: float = 1.0
+    """By how much these times are longer than those that are kept, because the machine is busy."""
 
     def model(self) -> CostModel:
         return CostModel({r: ms / 1e3 for r, ms in self.p50_ms.items()}, margin=self.margin)
@@ -63,6 +65,11 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
             if table.kind == kind:
                 return table
         raise KeyError(kind)
+
+    def slowed(self, kind: Kind, factor: float) -> "Calibration":
+        """The same with all times of a kind `factor` times as long."""
+        tables = [_slowed(t, factor) if t.kind == kind else t for t in self.tables]
+        return msgspec.structs.replace(self, tables=tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +107,15 @@ class CalibrationCache:
             os.replace(file.name, self.path)
         except OSError as error:
             log.warning("calibration %s was not kept: %s", self.path, error)
+
+
+def _slowed(table: CostTable, factor: float) -> CostTable:
+    return msgspec.structs.replace(
+        table,
+        p50_ms={rows: factor * ms for rows, ms in table.p50_ms.items()},
+        p99_ms={rows: factor * ms for rows, ms in table.p99_ms.items()},
+        slowed=factor * table.slowed,
+    )
 
 
 def _check(found: Calibration, key: Mapping[str, str]) -> None:

@@ -6,8 +6,10 @@ the two share caches and memory. What it is not: the use of the times (calibrate
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 
@@ -82,8 +84,8 @@ class Bench:
         match kind:
             case "step":
                 beside = 1 if self._settings.decode_lane else 0
-                with self._steps() as run, _busy(self._decoding(beside), beside):
-                    yield run
+                with self.forwards() as run, _busy(self._decoding(beside), beside):
+                    yield lambda rows: run(rows, 0)
             case "decode":
                 yield self._decoding(self._settings.max_decode_rows)
             case "prefill":
@@ -93,30 +95,38 @@ class Bench:
                 yield self._encode
 
     @contextmanager
-    def _steps(self) -> Iterator[Callable[[int], None]]:
-        """Steps through the executor, of streams with full windows, each in pages of its own as
-        far as the pool has them."""
+    def forwards(self) -> Iterator[Callable[[int, int], None]]:
+        """A function that runs one forward of so many steps and so many commits, of streams with
+        full windows, each in pages of its own as far as the pool has them."""
         executor = TorchExecutor(self._model, self._store)
         each = min(self._pool.free, self._model.spec.window_chunks + 1)
         count = min(self._settings.max_rows, self._pool.free // each)
-        taken = [self._pool.take(each) for _ in range(count)]
         streams = [
-            _noise_stream(self._model, self._pool, taken[i % count], i)
-            for i in range(self._settings.max_rows)
+            _noise_stream(self._model, self._pool, self._pool.take(each), i) for i in range(count)
         ]
+        streams += [_beside(streams[i % count], i) for i in range(count, self._settings.max_rows)]
         noise = [init_chunk(self._model.spec.modalities, 0, 0, s.order, 2) for s in streams]
+        streams[0].state = noise[0]
 
-        def run(rows: int) -> None:
-            for stream, state in zip(streams[:rows], noise, strict=False):
+        def run(steps: int, commits: int) -> None:
+            for stream, state in zip(streams, noise, strict=True):
                 stream.state = state
-            outcome = executor.run(streams[:rows], [])
+            stepping, committing = streams[:steps], streams[steps : steps + commits]
+            for stream in committing:
+                stream.uncommitted.append(finished)
+            outcome = executor.run(stepping, committing)
             assert not outcome.failed, outcome.failed[0][1]
 
         try:
             with torch.inference_mode():
+                executor.run(streams[:1], [])
+                assert streams[0].state is not None
+                finished = executor.end_chunk(streams[0].state)
                 yield run
         finally:
-            self._pool.give_back(*(page for pages in taken for page in pages))
+            for stream in streams:
+                stream.window.close()
+            self._pool.give_back(*(stream.sink for stream in streams[:count]))
 
     def _decoding(self, most: int) -> Callable[[int], None]:
         model = self._model
@@ -171,6 +181,11 @@ def _busy(run: Callable[[int], None], rows: int) -> Iterator[None]:
         stop.set()
         if rows:
             thread.join()
+
+
+def _beside(stream: Stream, order: int) -> Stream:
+    """Another stream on the same pages."""
+    return replace(stream, order=order, window=stream.window.fork(), uncommitted=deque())
 
 
 def _noise_stream(model: CausalModel, pool: KVPool, pages: list[int], order: int) -> Stream:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from onbeat.server.engine.calibrate import MeasuredCosts, given
 from onbeat.server.engine.calibration import Calibration, CalibrationCache, Kind
 from onbeat.server.engine.cost import CostModel
@@ -81,13 +83,17 @@ def test_a_table_from_a_busy_moment_does_not_last(tmp_path: Path) -> None:
     assert abs(warm.compute.median(1) - 0.006) < 1e-9
 
 
-def test_a_slower_machine_is_measured_again(tmp_path: Path) -> None:
+def test_a_machine_that_is_busy_now_is_planned_with_and_forgotten(tmp_path: Path) -> None:
     bench = FakeBench()
     start(bench, tmp_path)
     bench.slow = 2.0
     costs = start(bench, tmp_path)
-    assert costs.calibration.source == "measured"
-    assert abs(costs.compute.median(1) - 0.012) < 1e-9
+    assert costs.calibration.source == "cached"
+    assert costs.calibration.table("step").slowed == pytest.approx(2.0)
+    assert costs.compute.median(8) == pytest.approx(0.040)
+    assert costs.decode.median(1) == pytest.approx(0.012)
+    bench.slow = 1.0
+    assert start(bench, tmp_path).compute.median(8) == pytest.approx(0.020)
 
 
 def test_one_size_that_hiccups_is_no_reason_to_measure(tmp_path: Path) -> None:

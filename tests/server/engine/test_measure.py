@@ -24,10 +24,21 @@ def test_every_kind_runs(kind: Kind, pages: int) -> None:
             run(rows)
     if kind == "step":
         assert model.batches[-2:] == [1, 2]
+        assert not any(model.commits)
     if kind == "prefill":
         assert model.prefills == 3
     assert pool.used == 0
     pool.check_integrity()
+
+
+def test_steps_and_commits_share_a_forward() -> None:
+    model, pool = FakeModel(), KVPool(40)
+    bench = Bench(model, pool, KVStore(SPEC, 40), EngineSettings(max_rows=4))
+    with bench.forwards() as run:
+        run(1, 2)
+        run(0, 4)
+    assert model.batches[-2:] == [3, 4] and model.commits[-2:] == [2, 4]
+    assert pool.used == 0
 
 
 def test_the_fingerprint_follows_what_times_depend_on() -> None:
