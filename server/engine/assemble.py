@@ -16,9 +16,11 @@ from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.measure import Bench
 from onbeat.server.engine.messages import Event
+from onbeat.server.engine.page_copy import HostCopier
 from onbeat.server.engine.pool import KVPool, pages_per_stream
 from onbeat.server.engine.settings import Clock, EngineSettings, MonotonicClock
 from onbeat.server.engine.slots import SlotWriter
+from onbeat.server.engine.transfer import CopyLanes, Transfers
 
 
 def make_engine(
@@ -30,11 +32,13 @@ def make_engine(
     *,
     known: Calibration | None = None,
     cache: CalibrationCache | None = None,
+    transfers: Callable[[KVStore], Transfers] | None = None,
 ) -> Engine:
-    """The warm engine. Its cost tables are `known`, or in `cache`, or measured on the model now."""
+    """The warm engine. Its cost tables are `known`, or in `cache`, or measured on the model now.
+    `transfers`: what copies pages, if not threads of this process."""
     torch.set_num_threads(settings.compute_threads)
     clock = clock or MonotonicClock()
-    streams = settings.max_streams + settings.max_jobs
+    streams = settings.active_streams + settings.max_jobs
     pages = settings.pages or streams * pages_per_stream(model.spec)
     pool, store = KVPool(pages), KVStore(model.spec, pages)
     bench = Bench(model, pool, store, settings)
@@ -57,4 +61,12 @@ def make_engine(
         slots=slots,
         emit=emit,
         clock=clock,
+        transfers=(transfers or _copy_lanes(model, settings, clock))(store),
     )
+
+
+def _copy_lanes(
+    model: CausalModel, settings: EngineSettings, clock: Clock
+) -> Callable[[KVStore], Transfers]:
+    pages, threaded = model.spec.window_chunks, settings.decode_lane
+    return lambda store: CopyLanes(HostCopier(store, pages), clock, threaded=threaded)

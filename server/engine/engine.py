@@ -31,12 +31,14 @@ from onbeat.server.engine.pieces import fit_pieces
 from onbeat.server.engine.policies import make_policy
 from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.report import ready_event, stats_event
+from onbeat.server.engine.residency import Residency
 from onbeat.server.engine.roster import Roster
 from onbeat.server.engine.scheduler import Candidate, Plan
 from onbeat.server.engine.settings import Clock, EngineSettings
 from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.stats import Interval
 from onbeat.server.engine.streams import ChunkTimes, Stream, candidate
+from onbeat.server.engine.transfer import Transfers
 from onbeat.server.vocabulary import DropCause
 
 if TYPE_CHECKING:
@@ -61,7 +63,9 @@ class Engine:
         slots: SlotWriter,
         emit: Callable[[Event], None],
         clock: Clock,
+        transfers: Transfers | None = None,
     ) -> None:
+        """`transfers` None: pages are not copied; a paused stream may be left its latents."""
         self.spec, self.settings, self.pool, self.costs = spec, settings, pool, costs
         self._executor, self._lane = executor, lane
         self._slots, self._emit, self._clock = slots, emit, clock
@@ -74,7 +78,8 @@ class Engine:
             max_decode_rows=settings.max_decode_rows,
             delivery_seconds=settings.delivery_seconds,
         )
-        self.roster = Roster(spec, executor, settings, pool, self.admission, emit)
+        self.residency = Residency(spec, settings, pool, transfers, self.cost)
+        self.roster = Roster(spec, executor, settings, pool, self.residency, self.admission, emit)
         self.figures = Figures(spec, settings, self.admission, self.roster, self.pool, costs)
         self._policy = make_policy(settings)
         self._awake = threading.Condition()
@@ -86,6 +91,7 @@ class Engine:
         self.wake_at = 0.0
         self.stopped = False
         lane.start(self.wake)
+        self.residency.start(self.wake)
 
     # ---- from any thread -----------------------------------------------------------------------
 
@@ -120,7 +126,10 @@ class Engine:
         now = self._clock.now()
         self._take_commands(now)
         self._collect(now)
+        self.residency.tick(now)
+        self.roster.let_in(now)
         plan = self._schedule(now)
+        self.residency.copied.planned(now, idle=not plan.rows)
         planned = self._clock.now()
         steps, commits, prefills = self._reserve(plan, now)
         self._run(steps, commits, prefills, planned)
@@ -132,11 +141,12 @@ class Engine:
         self.stopped = True
         for stream in list(self.roster.streams.values()):
             self.roster.end(stream, "closed")
+        self.residency.close()
         self.delivery.close()
 
     def _sleep(self) -> None:
         seconds = min(self.wake_at - self._clock.now(), LONGEST_SLEEP)
-        if self.delivery.waiting:
+        if self.delivery.waiting or self.residency.moving:
             seconds = min(seconds, SLOT_POLL)
         with self._awake:
             if not self._woken and seconds > 0.0:
@@ -213,7 +223,7 @@ class Engine:
         for stream in self.roster.streams.values():
             self._mind_clock(stream, now)
             between = stream.state is None
-            if stream.complete or (stream.paused and between):
+            if stream.complete or (stream.paused and between) or not self._has_pages(stream):
                 continue
             if between and not stream.uncommitted and self._must_wait(stream):
                 continue
@@ -222,6 +232,11 @@ class Engine:
                     self.roster.apply_pending(stream)
             chosen.append(stream)
         return chosen
+
+    def _has_pages(self, stream: Stream) -> bool:
+        """A prompt's page may be filled while the pages of the window are on their way."""
+        filling = stream.place == "restoring" and not self.pool.is_filled(stream.sink)
+        return stream.place == "resident" or filling
 
     def _must_wait(self, stream: Stream) -> bool:
         """For its first chunk to be ready, which starts its clock; jobs: for the decode lane."""

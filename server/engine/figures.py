@@ -49,7 +49,7 @@ class Figures:
         halving, as one more never fits where fewer do not."""
         live = len(self._roster.live_demands())
         pages = pages_per_stream(self._spec)
-        free = self._pool.unreserved
+        free = self._roster.free_pages()
         fits, most = 0, max(0, min(self._settings.max_streams - live, free // pages))
         while fits < most:
             middle = (fits + most + 1) // 2

@@ -25,10 +25,11 @@ from onbeat.server.engine.messages import (
     StreamRefused,
 )
 from onbeat.server.engine.pool import KVPool, pages_per_stream
+from onbeat.server.engine.residency import Residency
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.slots import latent_bytes
 from onbeat.server.engine.snapshot import unpack_snapshot
-from onbeat.server.engine.streams import Conditions, Stream
+from onbeat.server.engine.streams import NOWHERE, Conditions, Stream
 from onbeat.server.engine.window import Window
 from onbeat.server.vocabulary import EndReason
 
@@ -46,11 +47,15 @@ class Roster:
         executor: Executor,
         settings: EngineSettings,
         pool: KVPool,
+        residency: Residency,
         admission: Admission,
         emit: Callable[[Event], None],
     ) -> None:
         self.spec, self._executor, self._settings = spec, executor, settings
-        self._pool, self._admission, self._emit = pool, admission, emit
+        self._pool, self._residency = pool, residency
+        self._admission, self._emit = admission, emit
+        self._resuming: list[Stream] = []
+        """Paused streams that are wanted again, for which there are no pages yet."""
         self._opened = 0
         self.streams: dict[str, Stream] = {}
 
@@ -63,11 +68,17 @@ class Roster:
         return Demand(rows=rows, period=period, window=ahead_chunks * period, phase=phase)
 
     def live_demands(self) -> list[Demand]:
+        """Of the streams that run: a paused one has given up its share."""
         return [
             self.demand(s.now.steps, s.opened.ahead_chunks, s.phase)
             for s in self.streams.values()
-            if s.is_live
+            if s.is_live and not s.paused
         ]
+
+    def free_pages(self) -> int:
+        """What may be promised: pages are reserved whole, so that sharing a prompt never promises
+        a page twice."""
+        return self._residency.free_pages()
 
     # ---- opening -------------------------------------------------------------------------------
 
@@ -85,6 +96,9 @@ class Roster:
             self._emit(refusal)
             return None
         self.streams[stream.id] = stream
+        self._residency.paused(stream, now)
+        if not stream.paused:
+            self._residency.wanted(stream)
         recognised = list(stream.now.encoded.recognised)
         self._emit(StreamOpened(stream_id=stream.id, recognised=recognised))
         return stream
@@ -113,15 +127,17 @@ class Roster:
         return None
 
     def _full(self, command: OpenStream) -> StreamRefused | None:
-        """Pages are reserved whole, so that sharing a prompt never promises a page twice. A stream
-        with a snapshot was admitted before; the time it needs was promised then."""
+        """A stream with a snapshot was admitted before; the time it needs was promised then. One
+        that is opened paused asks for time and pages when it is resumed."""
         live = self.live_demands()
-        mine = len(live) if command.kind == "live" else len(self.streams) - len(live)
+        mine = sum(1 for s in self.streams.values() if s.opened.kind == command.kind)
         most = self._settings.max_streams if command.kind == "live" else self._settings.max_jobs
-        pages, free = pages_per_stream(self.spec), self._pool.unreserved
+        pages, free = pages_per_stream(self.spec), self.free_pages()
         reason, retry_after = None, RETRY_SECONDS
         if mine >= most:
             reason = f"{mine} {command.kind} streams are open, at most {most} are allowed"
+        elif command.paused:
+            return None
         elif pages > free:
             reason = f"it needs {pages} pages of key-value memory, {free} are free"
         elif command.kind == "live" and self._settings.admission and command.snapshot is None:
@@ -146,14 +162,13 @@ class Roster:
         )
         next_chunk, history = self._history(command)
         decoder = self._executor.new_decoder_state()
-        self._pool.reserve(pages_per_stream(self.spec))
         self._opened += 1
         return Stream(
             opened=command,
             order=self._opened,
             wanted_at=now,
             now=conditions,
-            sink=self._pool.take_sink(conditions.encoded.digest),
+            sink=NOWHERE,
             window=Window(self._pool, self.spec.window_chunks),
             decoder=decoder,
             ladder=self._ladder(),
@@ -163,6 +178,7 @@ class Roster:
             history=deque(history),
             fresh=not history,
             phase=self._phase(command),
+            place="latents",
             paused=command.paused,
         )
 
@@ -208,9 +224,27 @@ class Roster:
             return
         stream.pending = self._changed(stream.pending or stream.now, command)
         if command.paused is not None and command.paused != stream.paused:
-            stream.paused = command.paused
-            stream.anchor, stream.wanted_at = (stream.anchor if command.paused else None), now
+            self._pause(stream, now) if command.paused else self._resume(stream, now)
         self._announce(stream, now)
+
+    def _pause(self, stream: Stream, now: float) -> None:
+        stream.paused, stream.wanted_at = True, now
+        self._residency.paused(stream, now)
+
+    def _resume(self, stream: Stream, now: float) -> None:
+        """At once if there are pages for it, else as soon as there are."""
+        if self._residency.needs(stream) > self.free_pages():
+            self._resuming.append(stream)
+            return
+        stream.paused, stream.anchor, stream.wanted_at = False, None, now
+        self._residency.wanted(stream)
+
+    def let_in(self, now: float) -> None:
+        """Once a tick: those that wait for pages, in order."""
+        waiting, self._resuming = self._resuming, []
+        for stream in waiting:
+            if self.streams.get(stream.id) is stream and stream.paused:
+                self._resume(stream, now)
 
     def _changed(self, before: Conditions, command: ControlStream) -> Conditions:
         prompt = before.prompt if command.prompt is None else command.prompt
@@ -252,19 +286,14 @@ class Roster:
 
     def check_integrity(self) -> None:
         """Asserts that the pool's books are exactly what the streams hold."""
-        streams = self.streams.values()
-        self._pool.check_integrity([s.sink, *s.window.pages] for s in streams)
-        promised = len(streams) * pages_per_stream(self.spec)
-        assert self._pool.reserved == promised, f"{self._pool.reserved}, not {promised} promised"
+        self._residency.check_integrity(self.streams)
 
     # ---- the end -------------------------------------------------------------------------------
 
     def end(self, stream: Stream, reason: EndReason, error: str | None = None) -> None:
         """Removes a stream and gives back its pages."""
         del self.streams[stream.id]
-        self._pool.give_back(stream.sink)
-        stream.window.close()
-        self._pool.release(pages_per_stream(self.spec))
+        self._residency.forget(stream)
         if error is not None:
             log.error("stream %s failed: %s", stream.id, error)
         self._emit(StreamEnded(stream_id=stream.id, reason=reason, error=error))

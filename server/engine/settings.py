@@ -46,9 +46,16 @@ class EngineSettings:
     """The share of each lane that admission may promise to live streams."""
     max_rows: int = 16
     max_streams: int = 64
+    """Live streams open at once, paused ones too."""
+    max_active: int = 0
+    """Live streams that have pages at once; 0: as many as may be open."""
     max_jobs: int = 8
     pages: int = 0
-    """KV pages; 0 sizes the pool for `max_streams` and `max_jobs`."""
+    """KV pages; 0 sizes the pool for the active streams and `max_jobs`."""
+    host_memory: int = 1 << 30
+    """Bytes of host memory for the pages of paused streams; 0 keeps only their latents."""
+    offload_after_seconds: float = 2.0
+    """A stream that is paused this long gives its pages back; earlier if others need them."""
     compute_threads: int = 1
     decode_threads: int = 1
     max_decode_rows: int = 4
@@ -72,6 +79,11 @@ class EngineSettings:
     """Chunks of a job that may wait to be decoded."""
     stats_seconds: float = 0.25
 
+    @property
+    def active_streams(self) -> int:
+        """Live streams that the pool is sized for."""
+        return self.max_active or self.max_streams
+
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise ValueError(f"policy: {self.policy!r}; allowed: {', '.join(POLICIES)}")
@@ -80,7 +92,8 @@ class EngineSettings:
         for name in ("max_rows", "max_streams", "compute_threads", "decode_threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)}; allowed: 1 or more")
+        for name in ("max_active", "pages", "max_jobs", "host_memory", "offload_after_seconds"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)}; allowed: 0 or more")
         if not 0 <= self.firm_m <= self.firm_k or self.firm_k < 1:
             raise ValueError(f"firm_m, firm_k: {self.firm_m}, {self.firm_k}; allowed: m at most k")
-        if self.pages < 0 or self.max_jobs < 0:
-            raise ValueError(f"pages, max_jobs: {self.pages}, {self.max_jobs}; allowed: 0 or more")

@@ -24,6 +24,7 @@ from onbeat.server.engine.simulate.device import (
     VirtualLane,
 )
 from onbeat.server.engine.simulate.faults import Fault, Faults
+from onbeat.server.engine.simulate.transfers import NoCopier, TimedTransfers
 from onbeat.server.engine.slots import MemorySlots, slot_bytes
 
 HOST_SECONDS = 1e-5
@@ -106,7 +107,8 @@ class World:
             settings.max_decode_rows,
         )
         self.executors.append(executor)
-        streams = settings.max_streams + settings.max_jobs
+        self._transfers = TimedTransfers(NoCopier(), self.clock)
+        streams = settings.active_streams + settings.max_jobs
         return Engine(
             self.spec,
             settings,
@@ -117,6 +119,7 @@ class World:
             slots=self.slots,
             emit=self._emit,
             clock=self.clock,
+            transfers=self._transfers,
         )
 
     def submit(self, command: Command) -> None:
@@ -176,6 +179,7 @@ class World:
         instant = min(
             self.engine.wake_at,
             self._lane.next_at,
+            self._transfers.next_at,
             self._planned[0][0] if self._planned else float("inf"),
             self._faults.next_at("jump", "restart"),
             now + LONGEST_SLEEP,

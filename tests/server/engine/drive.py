@@ -7,6 +7,7 @@ from onbeat.models.spec import CausalModel
 from onbeat.server.engine.assemble import make_engine
 from onbeat.server.engine.calibrate import given
 from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.messages import (
     ChunkDropped,
     ChunkReady,
@@ -18,7 +19,9 @@ from onbeat.server.engine.messages import (
     StreamEnded,
     StreamRefused,
 )
+from onbeat.server.engine.page_copy import HostCopier
 from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.simulate.transfers import TimedTransfers
 from onbeat.server.engine.slots import MemorySlots, read_slot, slot_bytes
 from onbeat.server.vocabulary import StreamKind
 from tests.server.engine.fake import FakeClock, FakeModel, Timed
@@ -44,13 +47,15 @@ class Rig:
         step_cost: Callable[[int], float] = STEP_COST,
         slots: int = 64,
         model: CausalModel | None = None,
+        copy_seconds: float = 0.003,
     ) -> None:
-        """`model`: another one than the fake."""
+        """`model`: another one than the fake. `copy_seconds`: of a full window."""
         self.clock = FakeClock()
         self.model = FakeModel(self.clock, step_cost)
         served = Timed(model, self.clock, step_cost) if model else self.model
         self.width = served.spec.width
         self.slots = MemorySlots(slots=slots, slot_bytes=slot_bytes(served.spec))
+        self.copy_seconds = copy_seconds
         self.events: list[Event] = []
         self.latents: dict[tuple[str, int], bytes] = {}
         self.reading = True
@@ -65,7 +70,17 @@ class Rig:
                 compute=CostModel({n: step_cost(n) for n in SIZES}, margin=1.1),
                 decode=CostModel({1: 0.002, 4: 0.006}, margin=1.1),
             ),
+            transfers=self._transfers,
         )
+
+    def _transfers(self, store: KVStore) -> TimedTransfers:
+        self.store = store
+        window = self.model.spec.window_chunks
+        self.copier = HostCopier(store, window)
+        transfers = TimedTransfers(self.copier, self.clock)
+        transfers.bytes_per_second = window * transfers.page_bytes() / self.copy_seconds
+        self.transfers = transfers
+        return transfers
 
     def _emit(self, event: Event) -> None:
         self.events.append(event)
