@@ -18,6 +18,7 @@ from onbeat.server.engine.simulate.faults import Faults
 from onbeat.server.engine.streams import Stream
 
 NO_TENSOR: Any = None
+SIMULATED = "RuntimeError: simulated"
 LEAST_SECONDS = 1e-9
 """What a decode that takes no time is said to cost: a cost model has no zeros."""
 
@@ -77,6 +78,9 @@ class VirtualExecutor:
         """Any thread will do."""
 
     def encode_prompt(self, prompt: str) -> EncodedPrompt:
+        """Raises ValueError for an empty prompt."""
+        if not prompt:
+            raise ValueError("prompt: ''; allowed: any text")
         return EncodedPrompt(pooled=NO_TENSOR, slots=NO_TENSOR, recognised=(), digest=prompt)
 
     def new_decoder_state(self) -> Any:
@@ -93,7 +97,10 @@ class VirtualExecutor:
         return _state(state.seed, state.chunk, step=state.step, steps=state.step)
 
     def prefill(self, streams: Sequence[Stream]) -> list[tuple[Stream, str]]:
-        return []
+        """Takes no time. A prompt that fails is lost to all streams that share its page."""
+        if not self._faults.take("prefill", self._clock.now()):
+            return []
+        return [(s, SIMULATED) for s in streams if s.sink == streams[0].sink]
 
     def run(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Outcome:
         rows = len(steps) + sum(s.piece for s in commits)
@@ -104,12 +111,14 @@ class VirtualExecutor:
         self.busy += seconds
         outcome = Outcome(stepped=list(steps), committed=list(commits))
         if steps and self._faults.take("raise", self._clock.now()):
-            outcome.failed.append((outcome.stepped.pop(0), "RuntimeError: simulated"))
+            outcome.failed.append((outcome.stepped.pop(0), SIMULATED))
+        if commits and self._faults.take("commit", self._clock.now()):
+            outcome.failed.append((outcome.committed.pop(0), SIMULATED))
         for stream in outcome.stepped:
             s = stream.state
             assert s is not None, f"{stream.id}: chunk {stream.chunk} has not begun"
             stream.state = _state(s.seed, s.chunk, step=s.step + 1, steps=s.steps)
-        for stream in commits:
+        for stream in outcome.committed:
             stream.window.advance(stream.piece)
             for _ in range(stream.piece):
                 stream.uncommitted.popleft()

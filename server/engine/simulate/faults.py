@@ -1,18 +1,20 @@
 """What goes wrong in a simulation, and when: plain data, and the book of what is still to come."""
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-FaultKind = Literal["slow", "raise", "decode", "nan", "jump", "restart"]
+FaultKind = Literal["slow", "raise", "commit", "prefill", "decode", "nan", "jump", "restart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """From `at` seconds on, once. slow: the next forward takes `seconds` longer. raise: the first
-    row of the next forward fails. decode, nan: the next decoded chunk fails, or is not finite.
-    jump: the clock goes on by `seconds` with nothing done, as after a suspended process. restart:
-    the engine dies; a new one is there `seconds` later and streams go on from their snapshots."""
+    """From `at` seconds on, once. slow: the next forward takes `seconds` longer. raise,
+    commit: the first step or commit of the next forward with one fails. prefill: so does the first
+    prompt to be filled. decode, nan: the next decoded chunk fails, or is not finite. jump: the
+    clock goes on by `seconds` with nothing done, as after a suspended process. restart: the engine
+    dies; a new one is there `seconds` later and streams go on from their snapshots."""
 
     at: float
     kind: FaultKind
@@ -30,6 +32,14 @@ class Faults:
 
     def __init__(self, faults: Sequence[Fault] = ()) -> None:
         self._left = sorted(faults, key=lambda f: f.at)
+
+    def add(self, fault: Fault) -> None:
+        """One more."""
+        insort(self._left, fault, key=lambda f: f.at)
+
+    def left(self, *kinds: FaultKind) -> int:
+        """How many faults of these kinds are still to come."""
+        return sum(f.kind in kinds for f in self._left)
 
     def next_at(self, *kinds: FaultKind) -> float:
         """When the next fault of these kinds is due."""

@@ -83,12 +83,12 @@ class World:
         self.events: list[Event] = []
         self.ticks = 0
         self.restarts = 0
-        self._faults = Faults(machine.faults)
+        self.faults = Faults(machine.faults)
         self._noise = Noise(machine.noise, seed)
         self._decode_noise = Noise(machine.noise, seed + 1)
         self._planned: list[tuple[float, int, Command]] = []
         self._count = 0
-        self._registry = StreamRegistry(spec.window_chunks)
+        self.registry = StreamRegistry(spec.window_chunks)
         self.slots = MemorySlots(slots=machine.slots, slot_bytes=slot_bytes(spec))
         self.executors: list[VirtualExecutor] = []
         self.engine = self._build()
@@ -97,13 +97,13 @@ class World:
         machine, settings = self.machine, self.settings
         costs = VirtualCosts(machine.compute, machine.decode)
         most = max(settings.max_rows, settings.max_streams + settings.max_jobs)
-        executor = VirtualExecutor(self.clock, machine.compute, self._noise, self._faults, most)
-        self._lane = VirtualLane(
+        executor = VirtualExecutor(self.clock, machine.compute, self._noise, self.faults, most)
+        self.lane = VirtualLane(
             self.clock,
             machine.decode,
             costs.decode,
             self._decode_noise,
-            self._faults,
+            self.faults,
             settings.max_decode_rows,
         )
         self.executors.append(executor)
@@ -114,7 +114,7 @@ class World:
             settings,
             pool=KVPool(settings.pages or streams * pages_per_stream(self.spec)),
             executor=executor,
-            lane=self._lane,
+            lane=self.lane,
             costs=costs,
             slots=self.slots,
             emit=self._emit,
@@ -123,7 +123,7 @@ class World:
         )
 
     def submit(self, command: Command) -> None:
-        self._registry.note(command)
+        self.registry.note(command)
         self.engine.submit(command)
 
     def at(self, instant: float, command: Command) -> None:
@@ -136,9 +136,9 @@ class World:
         self.events.append(event)
         if isinstance(event, ChunkReady):
             self.slots.release(event.slot)
-            self._registry.delivered(event, b"")
+            self.registry.delivered(event, b"")
         else:
-            self._registry.observe(event)
+            self.registry.observe(event)
 
     def run(self, until: float, stop: Callable[[], bool] = lambda: False) -> None:
         """Ticks until the clock is at `until`, or `stop` says so after a tick that did nothing."""
@@ -154,9 +154,9 @@ class World:
         now = self.clock.at
         while self._planned and self._planned[0][0] <= now:
             self.submit(heapq.heappop(self._planned)[2])
-        if jump := self._faults.take("jump", now):
+        if jump := self.faults.take("jump", now):
             self.clock.advance(jump.seconds)
-        if restart := self._faults.take("restart", now):
+        if restart := self.faults.take("restart", now):
             self._restart(restart.seconds)
 
     def _restart(self, seconds: float) -> None:
@@ -165,11 +165,11 @@ class World:
         self._registry_lost()
         self.clock.advance(seconds)
         self.engine = self._build()
-        for command in self._registry.reopen():
+        for command in self.registry.reopen():
             self.engine.submit(command)
 
     def _registry_lost(self) -> None:
-        emit, registry = self.events.append, self._registry
+        emit, registry = self.events.append, self.registry
         self.engine.delivery.close()
         for ended in registry.engine_lost(hopeless=False):
             emit(ended)
@@ -178,10 +178,10 @@ class World:
         now = self.clock.at
         instant = min(
             self.engine.wake_at,
-            self._lane.next_at,
+            self.lane.next_at,
             self._transfers.next_at,
             self._planned[0][0] if self._planned else float("inf"),
-            self._faults.next_at("jump", "restart"),
+            self.faults.next_at("jump", "restart"),
             now + LONGEST_SLEEP,
             until,
         )
