@@ -9,7 +9,7 @@ chunk, l layers, p pages of the pool, k tokens of a page, h heads, e numbers per
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
@@ -56,6 +56,9 @@ class ModelSpec:
     max_steps: int
     kept_chunks: int
     """History that is kept when the prompt changes; 0 starts a new scene."""
+    prompt_transition: Literal["cut", "recache"] = "cut"
+    """What a prompt change does to that history: keep it as committed under the old prompt, or
+    commit the whole window again under the new one."""
     context_noise: float
     """Noise level t at which a finished chunk is committed to the cache."""
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 StreamKind = Literal["live", "job"]
 DropCause = Literal["queue", "compute", "decode", "paused", "engine_restart"]
+Transition = Literal["cut", "recache"]
 EndReason = Literal["finished", "closed", "failed", "engine_lost"]
 
 

@@ -78,6 +78,8 @@ class Control(Strict):
     seed: Seed | None = None
     steps: Steps | None = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
     paused: bool | None = None
+    transition: Literal["cut", "recache"] | None = None
+    """Of a new prompt: a new scene, or the same one going on; absent: the model's way."""
 
     @model_validator(mode="after")
     def _something(self) -> "Control":

@@ -129,6 +129,7 @@ class SessionManager:
                 stream_id=session.stream_id,
                 revision=revision,
                 prompt=control.prompt,
+                transition=control.transition,
                 seed=control.seed,
                 steps=control.steps,
                 paused=session.paused,

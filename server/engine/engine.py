@@ -38,6 +38,7 @@ from onbeat.server.engine.settings import Clock, EngineSettings
 from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.stats import Interval
 from onbeat.server.engine.streams import ChunkTimes, Stream, candidate
+from onbeat.server.engine.switch import is_due
 from onbeat.server.engine.transfer import Transfers
 from onbeat.server.vocabulary import DropCause
 
@@ -227,9 +228,8 @@ class Engine:
                 continue
             if between and not stream.uncommitted and self._must_wait(stream):
                 continue
-            if stream.pending is not None and between and not stream.uncommitted:
-                if stream.release_at(self.spec) <= now:
-                    self.roster.apply_pending(stream)
+            if stream.pending is not None and between and self._may_switch(stream, now):
+                self.roster.apply_pending(stream, now)
             chosen.append(stream)
         return chosen
 
@@ -237,6 +237,13 @@ class Engine:
         """A prompt's page may be filled while the pages of the window are on their way."""
         filling = stream.place == "restoring" and not self.pool.is_filled(stream.sink)
         return stream.place == "resident" or filling
+
+    def _may_switch(self, stream: Stream, now: float) -> bool:
+        if stream.place != "resident":
+            return False
+        rows = min(len(self.roster.streams), self.settings.max_rows)
+        by = self._compute_by()
+        return is_due(stream, now, self.spec, compute_by=by, rows=rows, cost=self.cost)
 
     def _must_wait(self, stream: Stream) -> bool:
         """For its first chunk to be ready, which starts its clock; jobs: for the decode lane."""
@@ -252,10 +259,14 @@ class Engine:
             stream.anchor, stream.wanted_at = None, now
             stream.counters.reanchored += 1
 
-    def _candidates(self, streams: Iterable[Stream]) -> list[Candidate]:
+    def _compute_by(self) -> float:
+        """Seconds before its playout at which a chunk's last step must be done."""
         before = max(self._lane.backlog, min(len(self.roster.streams), self.settings.max_rows))
         queue = before * self.decode_cost.row_seconds(self.settings.max_decode_rows)
-        by = self.decode_cost.predict(1) + queue + self.settings.delivery_seconds
+        return self.decode_cost.predict(1) + queue + self.settings.delivery_seconds
+
+    def _candidates(self, streams: Iterable[Stream]) -> list[Candidate]:
+        by = self._compute_by()
         filled, startup = self.pool.is_filled, self.settings.startup_seconds
         return [
             candidate(s, self.spec, filled=filled(s.sink), compute_by=by, startup=startup)

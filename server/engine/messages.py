@@ -8,7 +8,7 @@ import msgspec
 
 from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.track import BucketCost
-from onbeat.server.vocabulary import DropCause, EndReason, StreamKind
+from onbeat.server.vocabulary import DropCause, EndReason, StreamKind, Transition
 
 AHEAD_CHUNKS = 2
 
@@ -44,6 +44,8 @@ class ControlStream(Message, frozen=True, kw_only=True):
     stream_id: str
     revision: int
     prompt: str | None = None
+    transition: Transition | None = None
+    """How a new prompt is taken up; None = the model's way."""
     seed: int | None = None
     steps: int | None = None
     paused: bool | None = None
@@ -80,6 +82,8 @@ class EngineReady(Message, frozen=True, kw_only=True):
     default_steps: int
     max_steps: int
     window_chunks: int
+    prompt_transition: Transition = "cut"
+    """What a new prompt does if nobody says how it is taken up."""
     capacity_streams: int
     step_ms: dict[int, float]
     decode_ms: dict[int, float]

@@ -138,6 +138,7 @@ class EngineProcess:
             )
             self._width = event.width
             self._registry.window_chunks = event.window_chunks
+            self._registry.prompt_transition = event.prompt_transition
             self._launch = msgspec.structs.replace(self._launch, known=event.calibration)
             for command in self._registry.reopen():
                 self._push(command)

@@ -19,6 +19,7 @@ from onbeat.server.engine.messages import (
     StreamRefused,
 )
 from onbeat.server.engine.snapshot import pack_snapshot
+from onbeat.server.vocabulary import Transition
 
 MAX_LOSSES = 3
 """A stream that sees this many engines die without one chunk in between is given up."""
@@ -39,6 +40,8 @@ class StreamRegistry:
 
     def __init__(self, window_chunks: int = 1) -> None:
         self.window_chunks = window_chunks
+        self.prompt_transition: Transition = "cut"
+        """The model's, for controls that name none."""
         self._entries: dict[str, _Entry] = {}
 
     def __contains__(self, stream_id: str) -> bool:
@@ -56,7 +59,8 @@ class StreamRegistry:
             case ControlStream():
                 entry = self._entries.get(command.stream_id)
                 if entry is not None:
-                    if command.prompt not in (None, entry.opened.prompt):
+                    new = command.prompt not in (None, entry.opened.prompt)
+                    if new and (command.transition or self.prompt_transition) == "cut":
                         entry.new_prompt = command.revision
                     entry.opened = _folded(entry.opened, command)
             case CloseStream():

@@ -37,6 +37,7 @@ def ready_event(
         default_steps=spec.default_steps,
         max_steps=spec.max_steps,
         window_chunks=spec.window_chunks,
+        prompt_transition=spec.prompt_transition,
         capacity_streams=admission.capacity(demand, pages=pages, total_pages=pool.total),
         step_ms={rows: 1e3 * seconds for rows, seconds in costs.compute.table().items()},
         decode_ms={rows: 1e3 * seconds for rows, seconds in costs.decode.table().items()},

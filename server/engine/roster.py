@@ -30,8 +30,9 @@ from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.slots import latent_bytes
 from onbeat.server.engine.snapshot import unpack_snapshot
 from onbeat.server.engine.streams import NOWHERE, Conditions, Stream
+from onbeat.server.engine.switch import recaches, take_up
 from onbeat.server.engine.window import Window
-from onbeat.server.vocabulary import EndReason
+from onbeat.server.vocabulary import EndReason, Transition
 
 log = logging.getLogger(__name__)
 MAX_SEED = (1 << 63) - 1
@@ -222,10 +223,13 @@ class Roster:
         if wrong is not None:
             log.warning("control of %s ignored: %s", command.stream_id, wrong)
             return
+        if command.prompt is not None:
+            stream.asked_at = stream.chunk
         stream.pending = self._changed(stream.pending or stream.now, command)
         if command.paused is not None and command.paused != stream.paused:
             self._pause(stream, now) if command.paused else self._resume(stream, now)
-        self._announce(stream, now)
+        if not recaches(stream):
+            self._announce(stream, now)
 
     def _pause(self, stream: Stream, now: float) -> None:
         stream.paused, stream.wanted_at = True, now
@@ -256,7 +260,11 @@ class Roster:
             seed=before.seed if command.seed is None else command.seed,
             steps=before.steps if command.steps is None else command.steps,
             revision=command.revision,
+            transition=before.transition if command.prompt is None else self._transition(command),
         )
+
+    def _transition(self, command: ControlStream) -> Transition:
+        return command.transition or self.spec.prompt_transition
 
     def _announce(self, stream: Stream, now: float) -> None:
         assert stream.pending is not None
@@ -272,15 +280,11 @@ class Roster:
             )
         )
 
-    def apply_pending(self, stream: Stream) -> None:
-        """Between two chunks: the next one gets the new prompt (and its page), seed and steps."""
-        assert stream.pending is not None and stream.state is None and not stream.uncommitted
-        if stream.pending.prompt != stream.now.prompt:
-            self._pool.give_back(stream.sink)
-            stream.sink = self._pool.take_sink(stream.pending.encoded.digest)
-            stream.forget(self.spec.kept_chunks)
-            stream.fresh = True
-        stream.now, stream.pending = stream.pending, None
+    def apply_pending(self, stream: Stream, now: float) -> None:
+        """Between two chunks. The chunk of a recache is known only now."""
+        if recaches(stream):
+            self._announce(stream, now)
+        take_up(stream, self.spec, self._pool)
 
     # ---- what is held --------------------------------------------------------------------------
 

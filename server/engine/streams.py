@@ -16,6 +16,7 @@ from onbeat.server.engine.messages import OpenStream, StreamStats
 from onbeat.server.engine.pieces import PIECE_ROWS, forwards
 from onbeat.server.engine.scheduler import Candidate, Work
 from onbeat.server.engine.window import Window
+from onbeat.server.vocabulary import Transition
 
 NOWHERE = -1
 """The prompt page of a stream that has no pages."""
@@ -35,6 +36,8 @@ class Conditions:
     seed: int
     steps: int | None
     revision: int
+    transition: Transition = "cut"
+    """How its prompt is taken up, if it differs from the one before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +77,8 @@ class Stream:
     ladder: Ladder
     firm: FirmRecord
     pending: Conditions | None = None
+    asked_at: int = 0
+    """Chunk under way when the pending prompt was asked for."""
     chunk: int = 0
     """Index of the chunk under way, or the next one."""
     state: ChunkState | None = None
@@ -141,6 +146,11 @@ class Stream:
         self.history.append(state)
         if len(self.history) > window_chunks:
             self.history.popleft()
+
+    def recommit(self) -> None:
+        """The whole window is to be committed again, under another prompt or into new pages."""
+        self.window.forget(0)
+        self.uncommitted = deque(self.history)
 
     def forget(self, keep: int) -> None:
         """Leaves only the newest `keep` chunks as history of the next one."""

@@ -92,6 +92,16 @@ def test_both_names_of_steps_are_taken(server: Server) -> None:
     assert (answer["num_inference_steps"], answer["revision"]) == (4, 2)
 
 
+def test_a_control_says_how_a_prompt_is_taken_up(server: Server) -> None:
+    url = f"/v1/sessions/{server.session()['id']}"
+    change = {"prompt": "a blue square", "transition": "recache"}
+    assert server.http.patch(url, json=change).status_code == 200
+    (command,) = [c for c in server.engine.commands if isinstance(c, ControlStream)]
+    assert command.transition == "recache"
+    wrong = server.http.patch(url, json={"prompt": "a red ball", "transition": "fade"})
+    assert wrong.status_code == 422 and "transition" in wrong.text
+
+
 def test_a_control_of_a_paused_session_is_answered_at_once(server: Server) -> None:
     url = f"/v1/sessions/{server.session()['id']}"
     paused = server.http.patch(url, json={"paused": True}).json()

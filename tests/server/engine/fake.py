@@ -69,6 +69,7 @@ class FakeModel:
         self.batches: list[int] = []
         self.commits: list[int] = []
         self.prefills = 0
+        self.prefill_cost = 0.0
 
     def encode_prompt(self, prompt: str) -> EncodedPrompt:
         if prompt == "refuse":
@@ -86,6 +87,8 @@ class FakeModel:
 
     def prefill_prompt(self, prompts: Sequence[EncodedPrompt], kv: KVPages) -> None:
         self.prefills += len(prompts)
+        if self.clock is not None:
+            self.clock.advance(self.prefill_cost * len(prompts))
         for prompt, page in zip(prompts, kv.write_pages.tolist(), strict=True):
             kv.k[:, page] = prompt.slots.mean() / 97
             kv.v[:, page] = prompt.slots.mean() / 97

@@ -11,7 +11,7 @@ from onbeat.server.engine.messages import (
 )
 from onbeat.server.engine.registry import MAX_LOSSES, StreamRegistry
 from onbeat.server.engine.snapshot import unpack_snapshot
-from onbeat.server.vocabulary import StreamKind
+from onbeat.server.vocabulary import StreamKind, Transition
 
 
 def _open(stream_id: str = "a", kind: StreamKind = "live") -> OpenStream:
@@ -104,3 +104,25 @@ def test_chunks_of_an_old_prompt_are_no_history() -> None:
     assert command.snapshot is not None
     snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
     assert (snapshot.next_chunk, snapshot.latents) == (4, [b"new2", b"new3"])
+
+
+def test_a_recache_keeps_the_history_that_a_cut_gives_up() -> None:
+    kept = {}
+    ways: tuple[Transition | None, ...] = (None, "recache", "cut")
+    for transition in ways:
+        registry = StreamRegistry(window_chunks=4)
+        registry.prompt_transition = "recache"
+        registry.note(_open())
+        registry.delivered(_ready(0), b"old0")
+        registry.note(_switch(transition))
+        registry.delivered(_ready(1, revision=1), b"new1")
+        (command,) = registry.reopen()
+        assert command.snapshot is not None and command.prompt == "blue ring"
+        snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
+        kept[transition] = snapshot.latents
+    whole = [b"old0", b"new1"]
+    assert kept == {None: whole, "recache": whole, "cut": [b"new1"]}
+
+
+def _switch(transition: Transition | None) -> ControlStream:
+    return ControlStream(stream_id="a", revision=1, prompt="blue ring", transition=transition)

@@ -1,0 +1,62 @@
+"""When a stream takes up a new prompt, and what of its history the next chunk still sees.
+
+"cut" keeps `kept_chunks` chunks as they were committed under the old prompt. "recache" keeps the
+whole window and commits it again under the new one, in pieces; the stream waits for that, within
+the lead that it has, or makes one more chunk of the old prompt if the lead is too short. Plain
+numbers and books. What it is not: what a tick does with the pieces (pieces.py).
+"""
+
+from onbeat.models.spec import ModelSpec
+from onbeat.server.engine.pieces import PIECE_ROWS, forwards
+from onbeat.server.engine.pool import KVPool
+from onbeat.server.engine.scheduler import StepCost
+from onbeat.server.engine.streams import Stream
+
+PATIENCE_CHUNKS = 5
+"""After so many more chunks of the old prompt a recache begins, even if it will cost chunks."""
+
+
+def recaches(stream: Stream) -> bool:
+    """Whether the pending conditions begin with the window being committed again."""
+    pending = stream.pending
+    return (
+        pending is not None
+        and pending.prompt != stream.now.prompt
+        and pending.transition == "recache"
+        and bool(stream.history)
+    )
+
+
+def is_due(
+    stream: Stream, now: float, spec: ModelSpec, *, compute_by: float, rows: int, cost: StepCost
+) -> bool:
+    """Whether a stream between two chunks takes up what is pending. `compute_by`: seconds before
+    playout at which its last step must be done; `rows`: of a batch without its pieces."""
+    if not recaches(stream):
+        return not stream.uncommitted and stream.release_at(spec) <= now
+    due = stream.playout_at(stream.chunk, spec)
+    if due is None or not stream.is_live or stream.chunk - stream.asked_at >= PATIENCE_CHUNKS:
+        return True
+    return now + recache_seconds(len(stream.history), rows, cost) <= due - compute_by
+
+
+def recache_seconds(chunks: int, rows: int, cost: StepCost) -> float:
+    """Until a first step under the new prompt is done: the prompt, the pieces, the step."""
+    rows = max(1, rows)
+    pieces = forwards(chunks, PIECE_ROWS) * cost.predict(rows + PIECE_ROWS)
+    return pieces + 2 * cost.predict(rows)
+
+
+def take_up(stream: Stream, spec: ModelSpec, pool: KVPool) -> None:
+    """The next chunk gets the new prompt (and its page), seed and steps."""
+    assert stream.pending is not None and stream.state is None, stream.id
+    if stream.pending.prompt != stream.now.prompt:
+        pool.give_back(stream.sink)
+        stream.sink = pool.take_sink(stream.pending.encoded.digest)
+        if recaches(stream):
+            stream.recommit()
+        else:
+            assert not stream.uncommitted, f"{stream.id}: chunks of the old prompt are left"
+            stream.forget(spec.kept_chunks)
+        stream.fresh = True
+    stream.now, stream.pending = stream.pending, None
