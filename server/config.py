@@ -53,14 +53,23 @@ class Settings(BaseSettings):
         0.75, gt=0, le=1, description="share of the compute lane that admission may promise"
     )
     max_rows: int = Field(16, ge=1, le=256, description="rows of one batch at most")
-    pages: int = Field(0, ge=0, description="KV pages; 0 sizes the pool for max_sessions")
-    max_sessions: int = Field(64, ge=1, le=4096, description="open sessions at most")
+    pages: int = Field(0, ge=0, description="KV pages; 0 sizes the pool for max_active_sessions")
+    host_memory_mib: int = Field(
+        1024, ge=0, description="host memory for KV of paused sessions; 0 keeps their latents only"
+    )
+    max_sessions: int = Field(256, ge=1, le=4096, description="open sessions at most, paused too")
+    max_active_sessions: int = Field(
+        64, ge=1, le=4096, description="sessions that are generated at the same time at most"
+    )
     max_viewers: int = Field(64, ge=1, le=4096, description="connected viewers at most")
     max_jobs_running: int = Field(2, ge=1, le=64, description="jobs generated at the same time")
     max_jobs_queued: int = Field(1000, ge=1, description="jobs waiting at most")
     max_video_seconds: float = Field(120, gt=0, le=3600, description="longest video a job makes")
     idle_session_seconds: float = Field(60, gt=0, description="life of a session nobody watches")
     pause_after_seconds: float = Field(5, gt=0, description="generation pauses without viewers")
+    offload_after_seconds: float = Field(
+        2, ge=0, description="a session paused this long gives back its KV pages"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
 
 

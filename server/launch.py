@@ -25,7 +25,10 @@ def launch_of(settings: Settings) -> EngineLaunch:
         headroom=settings.headroom,
         max_rows=settings.max_rows,
         max_streams=settings.max_sessions + settings.max_jobs_running,
+        max_active=settings.max_active_sessions,
         pages=settings.pages,
+        host_memory=settings.host_memory_mib << 20,
+        offload_after_seconds=settings.offload_after_seconds,
         calibration_folder=str(settings.data_dir / CALIBRATIONS),
     )
     log.info("engine: %s", launch)

@@ -3,6 +3,8 @@
 Counters and histograms are fed as things happen; gauges are read when the page is asked for.
 """
 
+from typing import get_args
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import generate_latest
 
@@ -11,8 +13,15 @@ from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.measures import STAGES, Sent
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.telemetry import Telemetry
-from onbeat.server.engine.messages import ChunkDropped, ChunkReady, EngineReady, EngineStats
+from onbeat.server.engine.messages import (
+    ChunkDropped,
+    ChunkReady,
+    EngineReady,
+    EngineStats,
+    TransferStats,
+)
 from onbeat.server.engine.track import BucketCost
+from onbeat.server.vocabulary import Place
 
 _FAST = (1, 2, 4, 6, 8, 10, 12, 16, 20, 25, 33, 40, 50, 66, 83, 100)
 _SLOW = (150, 200, 300, 500, 750, 1000, 2000)
@@ -30,6 +39,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._live_gauges()
         self._engine_gauges()
+        self._transfer_metrics()
         self._histograms()
         self._counters()
         self._model = Info("onbeat_model", "The served model", registry=self.registry)
@@ -62,6 +72,17 @@ class Metrics:
         self._cost_error = self._gauge(
             "forward_p99_error_ratio", "Real over predicted p99, minus 1", "kind", "rows"
         )
+
+    def _transfer_metrics(self) -> None:
+        self._places = self._gauge("streams_paused", "Paused streams by place of their KV", "place")
+        self._host = self._gauge("kv_host_bytes", "Host memory with KV of paused streams")
+        self._host_total = self._gauge("kv_host_bytes_limit", "Host memory for KV at most")
+        self._copied_bytes = self._counter("kv_transfer_bytes", "KV copied to and from the host")
+        self._copied = self._counter("kv_transfer_seconds", "Time of these copies")
+        self._exposed = self._counter(
+            "kv_transfer_exposed_seconds", "Idle compute while a stream waited for its copy"
+        )
+        self._waited = self._counter("kv_transfer_waited_seconds", "Streams' wait for copies")
 
     def _histogram(
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
@@ -122,6 +143,18 @@ class Metrics:
             self._plan.observe(seconds)
         for rows in stats.batch_rows:
             self._rows.observe(rows)
+        if stats.transfer is not None:
+            self._transferred(stats.transfer)
+
+    def _transferred(self, transfer: TransferStats) -> None:
+        self._copied_bytes.inc(transfer.copied_bytes)
+        self._copied.inc(transfer.copied_seconds)
+        self._exposed.inc(transfer.exposed_seconds)
+        self._waited.inc(transfer.waited_seconds)
+        self._host.set(transfer.host_bytes)
+        self._host_total.set(transfer.host_bytes_total)
+        for place in get_args(Place):
+            self._places.labels(place).set(transfer.places.get(place, 0))
 
     def engine_restarted(self) -> None:
         self._restarts.inc()

@@ -68,6 +68,7 @@ class SessionCreate(Strict):
     width: Whole | None = None
     height: Whole | None = None
     audio: bool = True
+    paused: bool = False
 
 
 class Control(Strict):

@@ -77,6 +77,7 @@ class SessionManager:
         steps: int,
         audio: bool = True,
         plain: bool = False,
+        paused: bool = False,
     ) -> Session:
         """A session that the engine has admitted. Raises ApiError 503 if it has not."""
         limit = self._settings.max_sessions
@@ -92,11 +93,17 @@ class SessionManager:
             plain=plain,
             broadcast=self._media.broadcast(ready),
         )
+        session.user_paused = paused
         self._sessions[session.id] = session
         self._hub.attach(session.stream_id, self._sink)
         self._hub.send(
             OpenStream(
-                stream_id=session.stream_id, kind="live", prompt=prompt, seed=seed, steps=steps
+                stream_id=session.stream_id,
+                kind="live",
+                prompt=prompt,
+                seed=seed,
+                steps=steps,
+                paused=paused,
             )
         )
         try:

@@ -43,6 +43,7 @@ async def create_session(
         seed=seed_or_random(body.seed),
         steps=steps,
         audio=body.audio,
+        paused=body.paused,
     )
     return session.view()
 

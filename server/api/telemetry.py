@@ -21,6 +21,7 @@ from onbeat.webrtc.stats import Percentiles
 TICK_SECONDS = 0.5
 HISTORY_SECONDS = 3600
 SHOWN_SESSIONS = 64
+COPIES = ("copied_bytes", "copied_seconds", "exposed_seconds", "waited_seconds")
 
 Overview = dict[str, Any]
 Point = dict[str, float | int | None]
@@ -39,6 +40,7 @@ class Telemetry:
         self._windows = {name: Window() for name in STAGES}
         self._engine_windows = {name: Window() for name in ("step", "plan", "decode")}
         self._rows = Window()
+        self._copied: Counter[str] = Counter()
         self._first_frames: deque[float] = deque(maxlen=200)
         self._first_seen: set[str] = set()
         self._due, self._on_time = Window(), Window()
@@ -73,6 +75,9 @@ class Telemetry:
         for name in ("step", "plan", "decode"):
             for seconds in getattr(stats, f"{name}_seconds"):
                 self._engine_windows[name].add(now, seconds)
+        if stats.transfer is not None:
+            for name in COPIES:
+                self._copied[name] += getattr(stats.transfer, name)
 
     def sample(self, now: float) -> list[Sent]:
         """Asks every sender for its totals; what is new since the last time."""
@@ -142,6 +147,22 @@ class Telemetry:
             "pages_total": stats.pages_total if stats else None,
             "slots_used": stats.slots_used if stats else None,
             "slots_total": stats.slots_total if stats else None,
+            **self._transfer(),
+        }
+
+    def _transfer(self) -> dict[str, Any]:
+        """Paused streams; copies of their pages since the server's start."""
+        stats = self._hub.stats
+        now = stats.transfer if stats else None
+        copied = self._copied
+        return {
+            "paused_streams": now.places if now else None,
+            "kv_host_bytes": now.host_bytes if now else None,
+            "kv_host_bytes_total": now.host_bytes_total if now else None,
+            "kv_transfer_bytes": round(copied["copied_bytes"]),
+            "kv_transfer_ms": round(1000 * copied["copied_seconds"], 3),
+            "kv_transfer_exposed_ms": round(1000 * copied["exposed_seconds"], 3),
+            "kv_transfer_waited_ms": round(1000 * copied["waited_seconds"], 3),
         }
 
     def _live(self, now: float) -> dict[str, Any]:

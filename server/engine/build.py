@@ -53,7 +53,10 @@ def engine_settings(launch: EngineLaunch) -> EngineSettings:
         headroom=launch.headroom,
         max_rows=launch.max_rows,
         max_streams=launch.max_streams,
+        max_active=launch.max_active,
         pages=launch.pages,
+        host_memory=launch.host_memory,
+        offload_after_seconds=launch.offload_after_seconds,
         compute_threads=launch.compute_threads,
         decode_threads=launch.decode_threads,
     )

@@ -392,6 +392,7 @@ class Engine:
             decode_seconds=self._lane.take_seconds(),
             utilisation=self.admission.utilisation(self.roster.live_demands()),
             figures=self.figures.at(now),
+            residency=self.residency,
             row_seconds=self.cost.predict(1),
         )
 

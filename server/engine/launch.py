@@ -35,7 +35,10 @@ class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
     headroom: float = 0.75
     max_rows: int = 16
     max_streams: int = 66
+    max_active: int = 0
     pages: int = 0
+    host_memory: int = 1 << 30
+    offload_after_seconds: float = 2.0
     ring_slots: int = 64
     known: Calibration | None = None
     """What an earlier engine process measured."""

@@ -182,6 +182,19 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     """Chunks after which more than that were missed."""
 
 
+class TransferStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Paused streams and the copies of their pages. `places`: streams that are paused or on their
+    way, by place. Bytes and seconds: since the last report (`Copied` in stays.py)."""
+
+    places: dict[str, int]
+    host_bytes: int
+    host_bytes_total: int
+    copied_bytes: int
+    copied_seconds: float
+    exposed_seconds: float
+    waited_seconds: float
+
+
 class EngineStats(Message, frozen=True, kw_only=True):
     """A picture of the engine, a few times a second. Lists: per forward since the last."""
 
@@ -202,6 +215,7 @@ class EngineStats(Message, frozen=True, kw_only=True):
     """Live streams that would be open if as many were asked for now; once a second."""
     costs: list[BucketCost] = []
     """Predicted and real times by kind and rows; once a second."""
+    transfer: TransferStats | None = None
 
 
 class EngineDown(Message, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from onbeat.server.engine.figures import Figures
 from onbeat.server.engine.forward import Demand
 from onbeat.server.engine.messages import AHEAD_CHUNKS, EngineReady, EngineStats
 from onbeat.server.engine.pool import KVPool, pages_per_stream
+from onbeat.server.engine.residency import Residency
 from onbeat.server.engine.roster import Roster
 from onbeat.server.engine.scheduler import Candidate
 from onbeat.server.engine.slots import SlotWriter, slot_bytes
@@ -58,6 +59,7 @@ def stats_event(
     decode_seconds: list[float],
     utilisation: float,
     figures: Figures,
+    residency: Residency,
     row_seconds: float,
 ) -> EngineStats:
     """`row_seconds`: predicted seconds of a forward of one row, for each stream's slack."""
@@ -79,4 +81,5 @@ def stats_event(
         utilisation=utilisation,
         capacity_streams=figures.capacity_streams,
         costs=figures.costs,
+        transfer=residency.report(),
     )

@@ -10,14 +10,17 @@ pages and the budget of host memory. What it is not: the copying (transfer.py), 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.messages import TransferStats
 from onbeat.server.engine.pool import KVPool, PageNeeds, pages_per_stream
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.stays import Copied, HostBooks, Stay
-from onbeat.server.engine.streams import NOWHERE, Place, Stream
+from onbeat.server.engine.streams import NOWHERE, Stream
 from onbeat.server.engine.transfer import Ticket, Transfers
+from onbeat.server.vocabulary import Place
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ class Residency:
         self._stays: dict[str, Stay] = {}
         self._limbo: dict[Ticket, tuple[list[int], int]] = {}
         """Copies that nobody wants any more, and the pages and the buffer that they still use."""
-        self.copied = Copied()
+        self.copied, self._reported = Copied(), Copied()
 
     def start(self, wake: Callable[[], None]) -> None:
         """`wake` is called when a copy has ended."""
@@ -259,9 +262,18 @@ class Residency:
 
     # ---- the books -----------------------------------------------------------------------------
 
-    def places(self) -> dict[Place, int]:
-        """How many of the streams that are paused or on their way are where."""
-        return dict(Counter(stay.stream.place for stay in self._stays.values()))
+    def report(self) -> TransferStats:
+        """What happened since the last report."""
+        new, self._reported = self.copied.since(self._reported), replace(self.copied)
+        return TransferStats(
+            places=dict(Counter(stay.stream.place for stay in self._stays.values())),
+            host_bytes=self.host_bytes,
+            host_bytes_total=self.buffers.limit * self.buffer_bytes,
+            copied_bytes=new.bytes,
+            copied_seconds=new.seconds,
+            exposed_seconds=new.exposed,
+            waited_seconds=new.waited,
+        )
 
     @property
     def host_bytes(self) -> int:

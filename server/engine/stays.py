@@ -4,7 +4,7 @@ Plain data without decisions (residency.py).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from onbeat.server.engine.streams import Stream
 from onbeat.server.engine.transfer import Ticket
@@ -88,6 +88,12 @@ class Copied:
         self.speed = {"copy-in": FIRST_BYTES_PER_SECOND, "copy-out": FIRST_BYTES_PER_SECOND}
         self._restores: list[Ticket] = []
         self._idle_since: float | None = None
+
+    def since(self, before: "Copied") -> "Copied":
+        """What was done after `before`."""
+        return Copied(
+            **{f.name: getattr(self, f.name) - getattr(before, f.name) for f in fields(self)}
+        )
 
     def seconds_for(self, data: int) -> float:
         """Predicted, of `data` bytes out and in again."""

@@ -7,7 +7,7 @@ who runs (policies), the running (executor.py), or the decoding (decode.py).
 import math
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from onbeat.models.spec import EncodedPrompt, ModelSpec
 from onbeat.samplers.state import ChunkState
@@ -16,12 +16,10 @@ from onbeat.server.engine.messages import OpenStream, StreamStats
 from onbeat.server.engine.pieces import PIECE_ROWS, forwards
 from onbeat.server.engine.scheduler import Candidate, Work
 from onbeat.server.engine.window import Window
-from onbeat.server.vocabulary import Transition
+from onbeat.server.vocabulary import Place, Transition
 
 NOWHERE = -1
 """The prompt page of a stream that has no pages."""
-Place = Literal["resident", "offloading", "host", "restoring", "latents"]
-"""Where a stream's keys and values are (residency.py). Only resident streams step and commit."""
 
 MAX_DROPS_IN_A_ROW = 5
 """Then a chunk is made however late it is: a picture for the viewer, and a cost to learn from."""
@@ -89,6 +87,7 @@ class Stream:
     """The final chunks of the window as it is once all of them are committed, oldest first: what
     keys and values can be built from again. Bounded to the window's length."""
     place: Place = "resident"
+    """Only resident streams step and commit (residency.py)."""
     piece: int = 1
     """How many of `uncommitted` its next commit takes, as rows of one forward."""
     fresh: bool = True

@@ -5,7 +5,8 @@ import pytest
 from onbeat.server.engine.messages import CloseStream, ControlStream
 from onbeat.server.engine.pool import pages_per_stream
 from onbeat.server.engine.settings import EngineSettings
-from onbeat.server.engine.streams import Place, Stream
+from onbeat.server.engine.streams import Stream
+from onbeat.server.vocabulary import Place
 from tests.server.engine.drive import Rig
 from tests.server.engine.fake import SPEC
 
@@ -292,3 +293,21 @@ def test_exposed_time_is_idle_time_only() -> None:
         exposed.append(copied.exposed)
         rig.check()
     assert exposed == [pytest.approx(0.004), 0.0]
+
+
+def test_the_engine_reports_places_and_copies() -> None:
+    rig = rig_of()
+    rig.open("a")
+    rig.open("b", paused=True)
+    rig.run(1.5)
+    pause(rig, "a")
+    run_to(rig, "a", "host")
+    rig.run(0.5)
+    reports = [e.transfer for e in rig.stats() if e.transfer is not None]
+    last = reports[-1]
+    assert last.places == {"host": 1, "latents": 1}
+    assert last.host_bytes == rig.engine.residency.buffer_bytes <= last.host_bytes_total
+    assert sum(r.copied_bytes for r in reports) == rig.engine.residency.copied.bytes > 0
+    assert sum(r.copied_seconds for r in reports) == pytest.approx(rig.copy_seconds)
+    assert sum(r.exposed_seconds for r in reports) == 0.0
+    rig.check()
