@@ -128,7 +128,8 @@ class Engine:
         self._take_commands(now)
         self._collect(now)
         self.residency.tick(now)
-        self.roster.let_in(now)
+        for stream in self.roster.let_in(now):
+            self._warm_decoder(stream, now)
         plan = self._schedule(now)
         self.residency.copied.planned(now, idle=not plan.rows)
         planned = self._clock.now()
@@ -140,8 +141,7 @@ class Engine:
     def close(self) -> None:
         """Ends every stream and stops the decode lane. Idempotent."""
         self.stopped = True
-        for stream in list(self.roster.streams.values()):
-            self.roster.end(stream, "closed")
+        self.roster.close_all()
         self.residency.close()
         self.delivery.close()
 
@@ -169,24 +169,21 @@ class Engine:
             case OpenStream():
                 if not self.roster.streams and self.roster.refused(command):
                     self.costs.doubt()
-                stream = self.roster.open(command, now)
-                if stream is not None and stream.uncommitted:
-                    self._warm_decoder(stream, now)
+                self._warm_decoder(self.roster.open(command, now), now)
             case ControlStream():
                 self.roster.control(command, now)
             case CloseStream():
-                if command.stream_id in self.roster.streams:
-                    self.roster.end(self.roster.streams[command.stream_id], "closed")
+                self.roster.close(command.stream_id)
             case ReleaseSlot():
                 self._slots.release(command.slot)
             case Shutdown():
                 self.stopped = True
 
-    def _warm_decoder(self, stream: Stream, now: float) -> None:
+    def _warm_decoder(self, stream: Stream | None, now: float) -> None:
         """A restored stream's decoder hears its last chunk again, so that the next one fits on."""
-        self._lane.submit(
-            self._decode_job(stream, stream.chunk - 1, stream.uncommitted[-1].latents, now)
-        )
+        if stream is not None and stream.uncommitted:
+            last = stream.uncommitted[-1]
+            self._lane.submit(self._decode_job(stream, stream.chunk - 1, last.latents, now))
 
     def _collect(self, now: float) -> None:
         """Results of the decode lane, slots for chunks that wait for one, streams that are over."""

@@ -36,6 +36,8 @@ class OpenStream(Message, frozen=True, kw_only=True):
     snapshot: bytes | None = None
     owner: str = ""
     """Whose it is, for fair shares: a hash of the API key, "" for all without one."""
+    wait: bool = False
+    """Live: if there is no room, wait for it instead of being refused."""
 
 
 class ControlStream(Message, frozen=True, kw_only=True):
@@ -99,13 +101,28 @@ class StreamOpened(Message, frozen=True, kw_only=True):
 
 
 class StreamRefused(Message, frozen=True, kw_only=True):
-    """Not admitted. `code` is "capacity" or "invalid"; `reason` is a sentence with the numbers."""
+    """Not admitted. `code` is "capacity" or "invalid"; `reason` is a sentence with the numbers.
+
+    `queue_position`: the place that it would have if it waited, 0 if it cannot; `retry_after`:
+    estimated seconds until there is room."""
 
     stream_id: str
     code: str
     reason: str
     queue_position: int = 0
     retry_after: float = 1.0
+
+
+class StreamQueued(Message, frozen=True, kw_only=True):
+    """It waits for room: a new stream that asked to, or a paused one that is wanted again. Said
+    again when it changes; `StreamOpened` follows when it comes in.
+
+    `position`: 1 is next. `estimated_seconds`: None while nothing is known of how long streams
+    stay."""
+
+    stream_id: str
+    position: int
+    estimated_seconds: float | None
 
 
 class StageTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,6 +226,8 @@ class EngineStats(Message, frozen=True, kw_only=True):
     step_seconds: list[float]
     plan_seconds: list[float]
     decode_seconds: list[float]
+    waiting: int = 0
+    """Streams that wait for room."""
     utilisation: float
     """Predicted share of the compute lane that admitted streams need (admission's figure)."""
     capacity_streams: int = 0
@@ -229,6 +248,7 @@ Event = (
     EngineReady
     | StreamOpened
     | StreamRefused
+    | StreamQueued
     | ChunkReady
     | ChunkDropped
     | ControlApplied

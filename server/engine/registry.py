@@ -16,6 +16,8 @@ from onbeat.server.engine.messages import (
     Event,
     OpenStream,
     StreamEnded,
+    StreamOpened,
+    StreamQueued,
     StreamRefused,
 )
 from onbeat.server.engine.snapshot import pack_snapshot
@@ -31,6 +33,8 @@ class _Entry:
     latents: deque[bytes]
     next_chunk: int = 0
     losses: int = 0
+    queued: bool = False
+    """It waits for room."""
     new_prompt: int = 0
     """The last revision that changed the prompt; chunks before it are no history any more."""
 
@@ -62,7 +66,7 @@ class StreamRegistry:
                     new = command.prompt not in (None, entry.opened.prompt)
                     if new and (command.transition or self.prompt_transition) == "cut":
                         entry.new_prompt = command.revision
-                    entry.opened = _folded(entry.opened, command)
+                    entry.opened = changed_opening(entry.opened, command)
             case CloseStream():
                 self.forget(command.stream_id)
             case _:
@@ -72,6 +76,9 @@ class StreamRegistry:
         match event:
             case StreamRefused() | StreamEnded():
                 self.forget(event.stream_id)
+            case StreamQueued(stream_id=stream_id) | StreamOpened(stream_id=stream_id):
+                if stream_id in self._entries:
+                    self._entries[stream_id].queued = isinstance(event, StreamQueued)
             case _:
                 pass
 
@@ -94,7 +101,7 @@ class StreamRegistry:
         """Counts a loss for every stream; returns the end of those that will not come back."""
         ended = []
         for stream_id, entry in list(self._entries.items()):
-            entry.losses += 1
+            entry.losses += not entry.queued
             if hopeless or entry.opened.kind == "job":
                 ended.append(StreamEnded(stream_id=stream_id, reason="engine_lost"))
             elif entry.losses >= MAX_LOSSES:
@@ -105,8 +112,10 @@ class StreamRegistry:
         return ended
 
     def reopen(self) -> list[OpenStream]:
-        """The commands that start every remembered stream where it stood."""
-        return [self._reopened(entry) for entry in self._entries.values()]
+        """The commands that start every remembered stream where it stood; those that waited for
+        room come last and in their order, so that nobody's place is taken."""
+        entries = sorted(self._entries.values(), key=lambda entry: entry.queued)
+        return [self._reopened(entry) for entry in entries]
 
     def _reopened(self, entry: _Entry) -> OpenStream:
         if not entry.latents:
@@ -115,7 +124,7 @@ class StreamRegistry:
         return msgspec.structs.replace(entry.opened, snapshot=snapshot)
 
 
-def _folded(opened: OpenStream, control: ControlStream) -> OpenStream:
+def changed_opening(opened: OpenStream, control: ControlStream) -> OpenStream:
     """The stream as it would be opened now, after a control."""
     names = ("prompt", "seed", "steps", "paused")
     changed = {n: getattr(control, n) for n in names if getattr(control, n) is not None}

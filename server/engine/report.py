@@ -78,6 +78,7 @@ def stats_event(
         step_seconds=list(interval.steps),
         plan_seconds=list(interval.plans),
         decode_seconds=decode_seconds,
+        waiting=len(roster.gate.room),
         utilisation=utilisation,
         capacity_streams=figures.capacity_streams,
         costs=figures.costs,

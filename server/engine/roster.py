@@ -12,10 +12,9 @@ from onbeat.models.spec import ModelSpec
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.device import Executor
-from onbeat.server.engine.forward import Demand
+from onbeat.server.engine.gate import Gate
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import (
-    AHEAD_CHUNKS,
     ControlApplied,
     ControlStream,
     Event,
@@ -24,19 +23,20 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamRefused,
 )
-from onbeat.server.engine.pool import KVPool, pages_per_stream
+from onbeat.server.engine.pool import KVPool
+from onbeat.server.engine.registry import changed_opening
 from onbeat.server.engine.residency import Residency
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.slots import latent_bytes
 from onbeat.server.engine.snapshot import unpack_snapshot
 from onbeat.server.engine.streams import NOWHERE, Conditions, Stream
 from onbeat.server.engine.switch import recaches, take_up
+from onbeat.server.engine.waiting import Waiting
 from onbeat.server.engine.window import Window
 from onbeat.server.vocabulary import EndReason, Transition
 
 log = logging.getLogger(__name__)
 MAX_SEED = (1 << 63) - 1
-RETRY_SECONDS = 5.0
 
 
 class Roster:
@@ -54,71 +54,81 @@ class Roster:
     ) -> None:
         self.spec, self._executor, self._settings = spec, executor, settings
         self._pool, self._residency = pool, residency
-        self._admission, self._emit = admission, emit
-        self._resuming: list[Stream] = []
-        """Paused streams that are wanted again, for which there are no pages yet."""
+        self._emit = emit
         self._opened = 0
+        self._now = 0.0
         self.streams: dict[str, Stream] = {}
-
-    def demand(
-        self, steps: int | None, ahead_chunks: int = AHEAD_CHUNKS, phase: float = 0.0
-    ) -> Demand:
-        """Of a live stream: its commit and its steps per chunk."""
-        period = self.spec.chunk_seconds
-        rows = 1 + (steps or self.spec.default_steps)
-        return Demand(rows=rows, period=period, window=ahead_chunks * period, phase=phase)
-
-    def live_demands(self) -> list[Demand]:
-        """Of the streams that run: a paused one has given up its share."""
-        return [
-            self.demand(s.now.steps, s.opened.ahead_chunks, s.phase)
-            for s in self.streams.values()
-            if s.is_live and not s.paused
-        ]
-
-    def free_pages(self) -> int:
-        """What may be promised: pages are reserved whole, so that sharing a prompt never promises
-        a page twice."""
-        return self._residency.free_pages()
+        self.gate = Gate(spec, settings, residency, admission, self.streams)
+        self.demand, self.live_demands = self.gate.demand, self.gate.live_demands
+        self.free_pages = residency.free_pages
 
     # ---- opening -------------------------------------------------------------------------------
 
     def open(self, command: OpenStream, now: float) -> Stream | None:
-        """Adds a stream, or refuses it with a reason; says which."""
+        """Adds a stream, or lets it wait, or refuses it with a reason; says which."""
+        self._now = now
         refusal = self.refused(command)
         if refusal is None:
-            try:
-                stream = self._make(command, now)
-            except ValueError as error:
-                refusal = StreamRefused(
-                    stream_id=command.stream_id, code="invalid", reason=str(error)
-                )
+            return self._enter(command, now)
+        if refusal.code == "capacity" and command.wait:
+            refusal = self._queued(command, now)
         if refusal is not None:
             self._emit(refusal)
+        return None
+
+    def refused(self, command: OpenStream) -> StreamRefused | None:
+        """Why the stream cannot be opened now, None if it can."""
+        return self._wrong(command) or self.gate.refusal(command, self._now)
+
+    def _enter(self, command: OpenStream, now: float) -> Stream | None:
+        try:
+            stream = self._make(command, now)
+        except ValueError as error:
+            self._emit(_invalid(command, str(error)))
             return None
         self.streams[stream.id] = stream
         self._residency.paused(stream, now)
         if not stream.paused:
             self._residency.wanted(stream)
-        recognised = list(stream.now.encoded.recognised)
-        self._emit(StreamOpened(stream_id=stream.id, recognised=recognised))
+        self._say_opened(stream)
         return stream
 
-    def refused(self, command: OpenStream) -> StreamRefused | None:
-        """Why the stream cannot be opened, None if it can."""
-        return self._invalid(command) or self._full(command)
+    def _say_opened(self, stream: Stream) -> None:
+        recognised = list((stream.pending or stream.now).encoded.recognised)
+        self._emit(StreamOpened(stream_id=stream.id, recognised=recognised))
 
-    def _invalid(self, command: OpenStream) -> StreamRefused | None:
+    def _queued(self, command: OpenStream, now: float) -> StreamRefused | None:
+        """Takes a live stream into the waiting room; or why not, if it cannot be run at all."""
+        if command.kind != "live":
+            return _invalid(command, "wait: only live streams can wait for room")
+        try:
+            self._executor.encode_prompt(command.prompt)
+        except ValueError as error:
+            return _invalid(command, str(error))
+        self.gate.room.add(Waiting(opening=command, since=now))
+        return None
+
+    def let_in(self, now: float) -> list[Stream]:
+        """Once a tick: those that wait for room and have it now; the new streams among them."""
+        self._now = now
+        opened: list[Stream] = []
+        while (place := self.gate.next_in(now, self._emit)) is not None:
+            if place.stream is not None:
+                self._start(place.stream, now)
+                self._say_opened(place.stream)
+            elif (stream := self._enter(place.opening, now)) is not None:
+                opened.append(stream)
+        return opened
+
+    def _wrong(self, command: OpenStream) -> StreamRefused | None:
         reason = self._wrong_numbers(command.seed, command.steps)
-        if command.stream_id in self.streams:
+        if command.stream_id in self.streams or command.stream_id in self.gate.room:
             reason = f"stream_id: {command.stream_id!r} is already open"
         if command.total_chunks is not None and command.total_chunks < 1:
             reason = f"total_chunks: {command.total_chunks}; allowed: 1 or more"
         if command.ahead_chunks < 1:
             reason = f"ahead_chunks: {command.ahead_chunks}; allowed: 1 or more"
-        if reason is None:
-            return None
-        return StreamRefused(stream_id=command.stream_id, code="invalid", reason=reason)
+        return None if reason is None else _invalid(command, reason)
 
     def _wrong_numbers(self, seed: int | None, steps: int | None) -> str | None:
         if seed is not None and not 0 <= seed <= MAX_SEED:
@@ -126,31 +136,6 @@ class Roster:
         if steps is not None and not 1 <= steps <= self.spec.max_steps:
             return f"steps: {steps}; allowed: 1 to {self.spec.max_steps}"
         return None
-
-    def _full(self, command: OpenStream) -> StreamRefused | None:
-        """A stream with a snapshot was admitted before; the time it needs was promised then. One
-        that is opened paused asks for time and pages when it is resumed."""
-        live = self.live_demands()
-        mine = sum(1 for s in self.streams.values() if s.opened.kind == command.kind)
-        most = self._settings.max_streams if command.kind == "live" else self._settings.max_jobs
-        pages, free = pages_per_stream(self.spec), self.free_pages()
-        reason, retry_after = None, RETRY_SECONDS
-        if mine >= most:
-            reason = f"{mine} {command.kind} streams are open, at most {most} are allowed"
-        elif command.paused:
-            return None
-        elif pages > free:
-            reason = f"it needs {pages} pages of key-value memory, {free} are free"
-        elif command.kind == "live" and self._settings.admission and command.snapshot is None:
-            demand = self.demand(command.steps, command.ahead_chunks)
-            refusal = self._admission.refuse(live, demand, pages=pages, free=free)
-            if refusal is not None:
-                reason = refusal.reason
-        if reason is None:
-            return None
-        return StreamRefused(
-            stream_id=command.stream_id, code="capacity", reason=reason, retry_after=retry_after
-        )
 
     def _make(self, command: OpenStream, now: float) -> Stream:
         """Raises ValueError for a prompt or a snapshot that cannot be read; takes no page then."""
@@ -178,17 +163,11 @@ class Roster:
             uncommitted=history,
             history=deque(history),
             fresh=not history,
-            phase=self._phase(command),
+            phase=self.gate.phase(command) if command.kind == "live" else 0.0,
             place="latents",
             paused=command.paused,
+            running_since=now,
         )
-
-    def _phase(self, command: OpenStream) -> float:
-        """The instant at which a new stream disturbs the others least."""
-        if command.kind == "job":
-            return 0.0
-        demand = self.demand(command.steps, command.ahead_chunks)
-        return self._admission.outlook(self.live_demands(), demand).phase
 
     def _ladder(self) -> Ladder:
         """Only edf-s takes steps off: the other policies have the quality that was asked for."""
@@ -216,39 +195,51 @@ class Roster:
 
     def control(self, command: ControlStream, now: float) -> None:
         """Takes effect at the stream's next unstarted chunk; pausing takes effect at once."""
+        self._now = now
         stream = self.streams.get(command.stream_id)
-        if stream is None:
-            return
+        place = self.gate.room.get(command.stream_id)
         wrong = self._wrong_numbers(command.seed, command.steps)
         if wrong is not None:
             log.warning("control of %s ignored: %s", command.stream_id, wrong)
-            return
+        elif stream is not None:
+            self._control(stream, command, now)
+        elif place is not None:
+            place.opening = changed_opening(place.opening, command)
+
+    def _control(self, stream: Stream, command: ControlStream, now: float) -> None:
         if command.prompt is not None:
             stream.asked_at = stream.chunk
         stream.pending = self._changed(stream.pending or stream.now, command)
-        if command.paused is not None and command.paused != stream.paused:
-            self._pause(stream, now) if command.paused else self._resume(stream, now)
+        if command.paused is not None:
+            (self._pause if command.paused else self._resume)(stream, now)
         if not recaches(stream):
             self._announce(stream, now)
 
     def _pause(self, stream: Stream, now: float) -> None:
-        stream.paused, stream.wanted_at = True, now
-        self._residency.paused(stream, now)
+        """Its share of time is for others until it is resumed."""
+        self.gate.left(stream, now)
+        if not stream.paused:
+            stream.paused, stream.wanted_at = True, now
+            self._residency.paused(stream, now)
 
     def _resume(self, stream: Stream, now: float) -> None:
-        """At once if there are pages for it, else as soon as there are."""
-        if self._residency.needs(stream) > self.free_pages():
-            self._resuming.append(stream)
+        """At once if there is room for it; else it waits like a new one."""
+        room = self.gate.room
+        if not stream.paused or stream.id in room:
             return
-        stream.paused, stream.anchor, stream.wanted_at = False, None, now
-        self._residency.wanted(stream)
+        first = not stream.is_live or len(room) == 0
+        if first and self.gate.no_room(stream.opened, stream) is None:
+            self._start(stream, now)
+        else:
+            room.add(Waiting(opening=stream.opened, since=now, stream=stream))
 
-    def let_in(self, now: float) -> None:
-        """Once a tick: those that wait for pages, in order."""
-        waiting, self._resuming = self._resuming, []
-        for stream in waiting:
-            if self.streams.get(stream.id) is stream and stream.paused:
-                self._resume(stream, now)
+    def _start(self, stream: Stream, now: float) -> None:
+        """A paused stream runs again, on a new clock."""
+        if stream.is_live:
+            stream.phase = self.gate.phase(stream.opened)
+        stream.paused, stream.anchor = False, None
+        stream.wanted_at = stream.running_since = now
+        self._residency.wanted(stream)
 
     def _changed(self, before: Conditions, command: ControlStream) -> Conditions:
         prompt = before.prompt if command.prompt is None else command.prompt
@@ -294,10 +285,27 @@ class Roster:
 
     # ---- the end -------------------------------------------------------------------------------
 
+    def close(self, stream_id: str) -> None:
+        """Ends a stream, or takes it out of the waiting room. Unknown ids are no error."""
+        place = self.gate.room.remove(stream_id)
+        if stream_id in self.streams:
+            self.end(self.streams[stream_id], "closed")
+        elif place is not None:
+            self._emit(StreamEnded(stream_id=stream_id, reason="closed"))
+
+    def close_all(self) -> None:
+        for stream_id in [*self.streams, *self.gate.room.ids()]:
+            self.close(stream_id)
+
     def end(self, stream: Stream, reason: EndReason, error: str | None = None) -> None:
         """Removes a stream and gives back its pages."""
         del self.streams[stream.id]
+        self.gate.left(stream, self._now)
         self._residency.forget(stream)
         if error is not None:
             log.error("stream %s failed: %s", stream.id, error)
         self._emit(StreamEnded(stream_id=stream.id, reason=reason, error=error))
+
+
+def _invalid(command: OpenStream, reason: str) -> StreamRefused:
+    return StreamRefused(stream_id=command.stream_id, code="invalid", reason=reason)

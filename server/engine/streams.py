@@ -100,6 +100,9 @@ class Stream:
     """Chunk n is due at `phase` plus (`beat` + n) chunk lengths, exactly: streams that share their
     phase share their instants to the last bit."""
     paused: bool = False
+    """A live stream has a share of time while it is not paused."""
+    running_since: float = 0.0
+    """When it got its share of time."""
     drops_in_a_row: int = 0
     """Chunks dropped since the last one that was made."""
     in_decode: int = 0
