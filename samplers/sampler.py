@@ -125,6 +125,15 @@ def network_time(kind: TimeInput, t: float) -> float:
     return {"t": t, "1000t": 1000.0 * t, "1-t": 1.0 - t}[kind]
 
 
+def level_told(kind: TimeInput, told: float) -> float:
+    """The level that a network is told as `told`: the inverse of `network_time`."""
+    if kind in ("ln/4", "250ln"):
+        return math.exp(told * (4.0 if kind == "ln/4" else 0.004))
+    if kind == "sin/(sin+cos)":
+        return math.atan2(told, 1.0 - told)
+    return {"t": told, "1000t": told / 1000.0, "1-t": 1.0 - told}[kind]
+
+
 def coefficients(sampler: Sampler, t: float, s: float) -> Coefficients:
     """Of the step from t to s, which need not be neighbours on the schedule."""
     path = sampler.path

@@ -38,8 +38,8 @@ def consistency_step(
 def _check(x: Tensor, prediction: Tensor, coefficients: Tensor, keys: Tensor) -> None:
     rows, columns = x.shape[0], len(COLUMNS)
     shapes = {
-        "x": (x, (rows, x.shape[-1]), torch.float32),
         "prediction": (prediction, tuple(x.shape), torch.float32),
+        "x": (x, (rows, x.shape[-1]), torch.float32),
         "coefficients": (coefficients, (rows, columns), torch.float64),
         "keys": (keys, (rows, 6), torch.int64),
     }
