@@ -7,7 +7,7 @@ StreamKind = Literal["live", "job"]
 Place = Literal["resident", "offloading", "host", "restoring", "latents"]
 """Where a stream's keys and values are: in pages, on the way out, in host memory, on the way in, or
 nowhere, to be made again from latents."""
-DropCause = Literal["queue", "compute", "decode", "paused", "engine_restart"]
+DropCause = Literal["queue", "compute", "decode", "transfer", "encode", "paused", "engine_restart"]
 Transition = Literal["cut", "recache"]
 EndReason = Literal["finished", "closed", "failed", "engine_lost"]
 
