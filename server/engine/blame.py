@@ -1,8 +1,8 @@
 """Where the time of a missed chunk went: one cause for each, by what would have saved it.
 
 Causes: `queue` it waited for others on the compute lane; `compute` its forwards took longer than
-predicted, or could never have fitted; `transfer` it waited for its pages or for a slot; `decode`
-it was handed over in time and the decode lane took too long. `encode` belongs to the front.
+predicted, or could never have fitted; `transfer` it waited for a slot to be copied to; `decode` it
+was handed over in time and the decode lane took too long. `encode` belongs to the front.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from onbeat.server.vocabulary import DropCause
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
     """A chunk's way. Instants and seconds; `predicted` and `denoise`: of its forwards so far;
-    `moved`: waiting for its pages; `slot`: waiting for a slot; `decode`: predicted, alone."""
+    `slot`: waiting for a slot of the ring; `decode`: predicted, alone."""
 
     due: float
     released: float
@@ -22,7 +22,6 @@ class Course:
     predicted: float
     denoise: float
     decode: float
-    moved: float = 0.0
     slot: float = 0.0
 
 
@@ -31,10 +30,8 @@ def blame(course: Course) -> DropCause:
     over = course.finished + course.decode - course.due
     if over <= 0.0:
         return "transfer" if course.slot + over > 0.0 else "decode"
-    if course.moved >= over:
-        return "transfer"
     excess = course.denoise - course.predicted
-    waited = course.finished - course.released - course.denoise - course.moved
+    waited = course.finished - course.released - course.denoise
     if excess >= over or waited < min(over, course.denoise):
         return "compute"
     return "queue"

@@ -4,26 +4,18 @@ Owns no stream. What it is not: the decoding (decode.py) or the ring (slots.py).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.device import Decoded, DecodeJob, DecodeLane
-from onbeat.server.engine.messages import ChunkDropped, ChunkReady, Event, StageTimes
+from onbeat.server.engine.messages import ChunkReady, Event, StageTimes
+from onbeat.server.engine.misses import Finished, Misses
 from onbeat.server.engine.slots import SlotWriter, latent_bytes
-from onbeat.server.engine.streams import ChunkTimes, Stream
+from onbeat.server.engine.streams import Stream
+from onbeat.server.engine.trace import Trace
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """A chunk whose latents are final."""
-
-    stream: Stream
-    chunk: int
-    revision: int
-    steps: int
-    last: bool
-    times: ChunkTimes
-    finished_at: float
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Delivery:
@@ -36,11 +28,13 @@ class Delivery:
         slots: SlotWriter,
         emit: Callable[[Event], None],
         *,
+        misses: Misses,
+        trace: Trace,
         playout_buffer: float,
     ) -> None:
         """`playout_buffer`: seconds from a first chunk being ready to it being due, at least."""
         self._spec, self._lane, self._slots, self._emit = spec, lane, slots, emit
-        self._buffer = playout_buffer
+        self._misses, self._trace, self._buffer = misses, trace, playout_buffer
         self._waiting: list[tuple[Finished, DecodeJob]] = []
         self._decoding: dict[int, Finished] = {}
 
@@ -67,11 +61,11 @@ class Delivery:
                 continue
             due = stream.playout_at(finished.chunk, self._spec) if stream.is_live else None
             if due is not None and now > due:
-                self._drop(finished, due)
-            elif not self._submit(finished, job):
+                self._drop(finished, now, due)
+            elif not self._submit(finished, job, now):
                 self._waiting.append((finished, job))
 
-    def _submit(self, finished: Finished, job: DecodeJob) -> bool:
+    def _submit(self, finished: Finished, job: DecodeJob, now: float) -> bool:
         place = self._slots.acquire()
         if place is None:
             return False
@@ -86,24 +80,23 @@ class Delivery:
                 slot=slot,
                 data=data,
                 deadline=job.deadline,
-                queued_at=job.queued_at,
+                queued_at=now,
             )
         )
         return True
 
-    def _drop(self, finished: Finished, due: float) -> None:
+    def _drop(self, finished: Finished, now: float, due: float) -> None:
         stream = finished.stream
         stream.in_decode -= 1
         stream.counters.dropped += 1
         stream.firm.note(False)
-        self._emit(
-            ChunkDropped(stream_id=stream.id, chunk=finished.chunk, cause="decode", playout_at=due)
-        )
+        self._misses.expired(finished, now, due)
 
     def collect(self, open_streams: dict[str, Stream]) -> list[tuple[Stream, str]]:
         """Publishes what the decode lane has done. Returns streams that failed, with the reason."""
         failed: list[tuple[Stream, str]] = []
         for result in self._lane.poll():
+            self._trace.decoded(result)
             if result.job.data is None:
                 continue
             finished = self._decoding.pop(result.job.slot)
@@ -124,7 +117,8 @@ class Delivery:
             stream.start_clock(finished.chunk, result.ready_at + self._buffer, spec)
         due = stream.playout_at(finished.chunk, spec) if stream.is_live else 0.0
         assert due is not None
-        on_time = not stream.is_live or result.ready_at <= due
+        cause = self._misses.delivered(finished, result, due) if stream.is_live else None
+        on_time = cause is None
         counters.made += 1
         counters.on_time += on_time
         counters.late += not on_time
@@ -143,6 +137,7 @@ class Delivery:
                 playout_at=due,
                 ready_at=result.ready_at,
                 on_time=on_time,
+                cause=cause,
                 stages=_stages(finished, result),
                 last=finished.last,
             )
@@ -160,6 +155,23 @@ class Delivery:
                 self._slots.release(result.job.slot)
                 self._decoding.pop(result.job.slot)
         self._waiting.clear()
+
+
+def decode_job(
+    stream: Stream, chunk: int, latents: "dict[str, Tensor]", spec: ModelSpec, now: float
+) -> DecodeJob:
+    """The decoding of a chunk, still without a slot."""
+    due = stream.playout_at(chunk, spec) if stream.is_live else float("inf")
+    return DecodeJob(
+        stream=stream.id,
+        chunk=chunk,
+        latents=latents,
+        state=stream.decoder,
+        slot=-1,
+        data=None,
+        deadline=stream.wanted_at if due is None else due,
+        queued_at=now,
+    )
 
 
 def _stages(finished: Finished, result: Decoded) -> StageTimes:

@@ -69,6 +69,7 @@ class DecodeJob:
     data: memoryview | None
     deadline: float
     queued_at: float
+    """When the lane was given it: it had a slot then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

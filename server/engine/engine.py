@@ -9,15 +9,13 @@ that the same loop runs on a model (assemble.py) and on a virtual clock (the sim
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
-from onbeat.server.engine.delivery import Delivery, Finished
-from onbeat.server.engine.device import Costs, DecodeJob, DecodeLane, Executor
+from onbeat.server.engine.delivery import Delivery, decode_job
+from onbeat.server.engine.device import Costs, DecodeLane, Executor
 from onbeat.server.engine.figures import Figures
 from onbeat.server.engine.messages import (
-    ChunkDropped,
     CloseStream,
     Command,
     ControlStream,
@@ -26,7 +24,9 @@ from onbeat.server.engine.messages import (
     OpenStream,
     ReleaseSlot,
     Shutdown,
+    TraceRequest,
 )
+from onbeat.server.engine.misses import Finished, Misses
 from onbeat.server.engine.pieces import fit_pieces
 from onbeat.server.engine.policies import make_policy
 from onbeat.server.engine.pool import KVPool
@@ -39,11 +39,8 @@ from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.stats import Interval
 from onbeat.server.engine.streams import ChunkTimes, Stream, candidate
 from onbeat.server.engine.switch import is_due
+from onbeat.server.engine.trace import Trace
 from onbeat.server.engine.transfer import Transfers
-from onbeat.server.vocabulary import DropCause
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LONGEST_SLEEP = 0.1
 SLOT_POLL = 0.005
@@ -79,7 +76,8 @@ class Engine:
             max_decode_rows=settings.max_decode_rows,
             delivery_seconds=settings.delivery_seconds,
         )
-        self.residency = Residency(spec, settings, pool, transfers, self.cost)
+        self.trace = Trace(on=settings.trace)
+        self.residency = Residency(spec, settings, pool, transfers, self.cost, self.trace)
         self.roster = Roster(spec, executor, settings, pool, self.residency, self.admission, emit)
         self.figures = Figures(spec, settings, self.admission, self.roster, self.pool, costs)
         self._policy = make_policy(settings)
@@ -87,7 +85,11 @@ class Engine:
         self._commands: deque[Command] = deque()
         self._woken = False
         buffer = settings.playout_buffer_chunks * spec.chunk_seconds
-        self.delivery = Delivery(spec, lane, slots, emit, playout_buffer=buffer)
+        self.misses = Misses(spec, costs, self.trace, emit)
+        self.delivery = Delivery(
+            spec, lane, slots, emit, misses=self.misses, trace=self.trace, playout_buffer=buffer
+        )
+        self._by = 0.0
         self.interval = Interval(since=clock.now())
         self.wake_at = 0.0
         self.stopped = False
@@ -176,6 +178,8 @@ class Engine:
                 self.roster.close(command.stream_id)
             case ReleaseSlot():
                 self._slots.release(command.slot)
+            case TraceRequest():
+                self._emit(self.trace.reply(command, now))
             case Shutdown():
                 self.stopped = True
 
@@ -183,7 +187,7 @@ class Engine:
         """A restored stream's decoder hears its last chunk again, so that the next one fits on."""
         if stream is not None and stream.uncommitted:
             last = stream.uncommitted[-1]
-            self._lane.submit(self._decode_job(stream, stream.chunk - 1, last.latents, now))
+            self._lane.submit(decode_job(stream, stream.chunk - 1, last.latents, self.spec, now))
 
     def _collect(self, now: float) -> None:
         """Results of the decode lane, slots for chunks that wait for one, streams that are over."""
@@ -205,7 +209,11 @@ class Engine:
                 self.roster.streams[c.stream].piece = c.width
         plan = self._policy.plan(now, candidates, self.cost)
         self.wake_at = plan.wake_at
-        self.interval.plans.append(self._clock.now() - now)
+        planned = self._clock.now()
+        self.interval.plans.append(planned - now)
+        self.trace.planned(
+            now, planned, candidates, plan, pages=self.pool.used, row=self.cost.median(1)
+        )
         for stream_id in plan.drops:
             self._drop(self.roster.streams[stream_id])
         for stream_id in plan.finish:
@@ -263,7 +271,7 @@ class Engine:
         return self.decode_cost.predict(1) + queue + self.settings.delivery_seconds
 
     def _candidates(self, streams: Iterable[Stream]) -> list[Candidate]:
-        by = self._compute_by()
+        by = self._by = self._compute_by()
         filled, startup = self.pool.is_filled, self.settings.startup_seconds
         return [
             candidate(s, self.spec, filled=filled(s.sink), compute_by=by, startup=startup)
@@ -297,18 +305,23 @@ class Engine:
         if steps or commits:
             rows = len(steps) + sum(s.piece for s in commits)
             outcome = self._executor.run(steps, commits)
-            seconds = self._clock.now() - started
+            ended, predicted = self._clock.now(), self.cost.median(rows)
+            seconds = ended - started
+            self.trace.forward(started, ended, outcome.stepped, outcome.committed)
             failed += outcome.failed
             self._observe(rows, seconds)
             for stream in outcome.stepped:
                 stream.times.denoise += seconds
+                stream.times.predicted += predicted
                 if stream.state is not None and stream.state.done:
                     self._finish(stream, early=False)
         for stream, error in failed:
             self.roster.end(stream, "failed", error)
 
     def _prefill(self, prefills: Sequence[Stream]) -> list[tuple[Stream, str]]:
+        started = self._clock.now()
         failed = self._executor.prefill(prefills)
+        self.trace.prefill(started, self._clock.now(), prefills)
         bad = {stream.sink for stream, _ in failed}
         for sink in {stream.sink for stream in prefills} - bad:
             self.pool.mark_filled(sink)
@@ -333,35 +346,18 @@ class Engine:
             last=total is not None and stream.chunk == total - 1,
             times=stream.times,
             finished_at=now,
+            compute_by=self._by,
         )
-        self.delivery.offer(finished, self._decode_job(stream, stream.chunk, state.latents, now))
+        self.delivery.offer(
+            finished, decode_job(stream, stream.chunk, state.latents, self.spec, now)
+        )
         stream.keep(state, self.spec.window_chunks)
         stream.finished(state.step, self.spec, early=early)
         self._next_chunk(stream)
 
-    def _decode_job(
-        self, stream: Stream, chunk: int, latents: "dict[str, Tensor]", now: float
-    ) -> DecodeJob:
-        due = stream.playout_at(chunk, self.spec) if stream.is_live else float("inf")
-        return DecodeJob(
-            stream=stream.id,
-            chunk=chunk,
-            latents=latents,
-            state=stream.decoder,
-            slot=-1,
-            data=None,
-            deadline=stream.wanted_at if due is None else due,
-            queued_at=now,
-        )
-
     def _drop(self, stream: Stream) -> None:
         """The chunk cannot be on time: its place in time is skipped, the next one takes its own."""
-        due = stream.playout_at(stream.chunk, self.spec)
-        assert due is not None, f"{stream.id}: a chunk without a clock cannot be late"
-        cause: DropCause = "queue" if stream.state is None else "compute"
-        self._emit(
-            ChunkDropped(stream_id=stream.id, chunk=stream.chunk, cause=cause, playout_at=due)
-        )
+        self.misses.given_up(stream, self._clock.now(), self._by)
         stream.missed(self.spec)
         self._next_chunk(stream)
 

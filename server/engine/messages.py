@@ -7,6 +7,7 @@ All instants are seconds on the system-wide monotonic clock.
 import msgspec
 
 from onbeat.server.engine.calibration import Calibration
+from onbeat.server.engine.records import AnyRecord
 from onbeat.server.engine.track import BucketCost
 from onbeat.server.vocabulary import DropCause, EndReason, StreamKind, Transition
 
@@ -61,11 +62,18 @@ class ReleaseSlot(Message, frozen=True, kw_only=True):
     slot: int
 
 
+class TraceRequest(Message, frozen=True, kw_only=True):
+    """Asks for the records of the last seconds; `request` comes back in the reply."""
+
+    request: str
+    seconds: float
+
+
 class Shutdown(Message, frozen=True, kw_only=True):
     pass
 
 
-Command = OpenStream | ControlStream | CloseStream | ReleaseSlot | Shutdown
+Command = OpenStream | ControlStream | CloseStream | ReleaseSlot | TraceRequest | Shutdown
 
 # ---- engine to front ---------------------------------------------------------------------------
 
@@ -151,6 +159,8 @@ class ChunkReady(Message, frozen=True, kw_only=True):
     """When the first frame is due; jobs: 0."""
     ready_at: float
     on_time: bool
+    cause: DropCause | None = None
+    """Why it is late."""
     stages: StageTimes
     last: bool
 
@@ -237,6 +247,15 @@ class EngineStats(Message, frozen=True, kw_only=True):
     transfer: TransferStats | None = None
 
 
+class TraceReply(Message, frozen=True, kw_only=True):
+    """What ran between `start` and `end`."""
+
+    request: str
+    start: float
+    end: float
+    records: list[AnyRecord]
+
+
 class EngineDown(Message, frozen=True, kw_only=True):
     """Made by the client when the process is gone; `restarting` tells whether it comes back."""
 
@@ -254,5 +273,6 @@ Event = (
     | ControlApplied
     | StreamEnded
     | EngineStats
+    | TraceReply
     | EngineDown
 )

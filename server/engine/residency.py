@@ -19,6 +19,7 @@ from onbeat.server.engine.pool import KVPool, PageNeeds, pages_per_stream
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.stays import Copied, HostBooks, Stay
 from onbeat.server.engine.streams import NOWHERE, Stream
+from onbeat.server.engine.trace import Trace
 from onbeat.server.engine.transfer import Ticket, Transfers
 from onbeat.server.vocabulary import Place
 
@@ -43,9 +44,10 @@ class Residency:
         pool: KVPool,
         transfers: Transfers | None,
         cost: CostModel,
+        trace: Trace,
     ) -> None:
         self._settings, self._pool = settings, pool
-        self._transfers, self._cost = transfers, cost
+        self._transfers, self._cost, self._trace = transfers, cost, trace
         self._each = pages_per_stream(spec)
         self.buffer_bytes = transfers.page_bytes() * spec.window_chunks if transfers else 0
         limit = settings.host_memory // self.buffer_bytes if self.buffer_bytes else 0
@@ -222,6 +224,7 @@ class Residency:
 
     def _ended(self, ticket: Ticket) -> None:
         self.copied.ended(ticket)
+        self._trace.copied(ticket)
         if ticket in self._limbo:
             pages, buffer = self._limbo.pop(ticket)
             self._pool.give_back(*pages)

@@ -78,6 +78,8 @@ class EngineSettings:
     job_ahead_chunks: int = 2
     """Chunks of a job that may wait to be decoded."""
     stats_seconds: float = 0.25
+    trace: bool = True
+    """Whether the last seconds are kept for a trace file."""
 
     @property
     def active_streams(self) -> int:

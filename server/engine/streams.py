@@ -53,11 +53,13 @@ class Counters:
 
 @dataclass(slots=True, kw_only=True)
 class ChunkTimes:
-    """Instants of the chunk under way; `denoise` adds up seconds of its forwards."""
+    """Instants of the chunk under way. Seconds: `denoise` of its forwards in all, `predicted` what
+    they should have taken."""
 
     released: float = 0.0
     started: float = 0.0
     denoise: float = 0.0
+    predicted: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,95 +1,33 @@
 """What ran when, of the last seconds: a bounded ring of small records, made as things happen.
 
-Recording is an append; nothing is formatted here. Records are plain data that travel to the front
-as they are and become a trace file there (perfetto.py). Instants are seconds on the monotonic
-clock. What it is not: counters (stats.py), or a log.
+Recording is an append; nothing is formatted here. The records (records.py) travel to the front as
+they are and become a trace file there (perfetto.py). What it is not: counters (stats.py), or a log.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
 
-import msgspec
-
 from onbeat.server.engine.device import Decoded
+from onbeat.server.engine.messages import TraceReply, TraceRequest
+from onbeat.server.engine.records import (
+    AnyRecord,
+    Chunk,
+    DecodedChunk,
+    Detail,
+    Forward,
+    Planned,
+    Row,
+    Span,
+)
 from onbeat.server.engine.scheduler import Candidate, Plan
 from onbeat.server.engine.streams import Stream
+from onbeat.server.engine.transfer import Ticket
 from onbeat.server.vocabulary import DropCause
 
 LONGEST_SECONDS = 10.0
 MOST_RECORDS = 16_384
 """About 10 s of a full engine; a longer past is forgotten."""
-
-
-class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
-    """Base of all records; `end` is when it was over."""
-
-    end: float
-
-
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One stream's share of a forward: step `step` of `steps`, or (0 of 0) a commit of `width`
-    chunks or a prefill."""
-
-    stream: str
-    chunk: int
-    work: str
-    step: int
-    steps: int
-    width: int
-
-
-class Planned(Record, frozen=True):
-    """One plan. `slack`: of the tightest live stream, seconds; None without one."""
-
-    start: float
-    rows: int
-    finished: int
-    dropped: int
-    pages: int
-    slack: float | None
-
-
-class Forward(Record, frozen=True):
-    """One batch on the compute lane."""
-
-    start: float
-    rows: list[Row]
-
-
-class DecodedChunk(Record, frozen=True):
-    """One chunk of a batch on the decode lane; chunks with the same instants shared it. `middle`:
-    decoded, not yet converted and written to its slot."""
-
-    start: float
-    middle: float
-    stream: str
-    chunk: int
-
-
-class Chunk(Record, frozen=True):
-    """A live chunk's fate at `end`. `deadline`: by when its last step should have been done;
-    `cause`: of a chunk that was late, or never came (`dropped`)."""
-
-    stream: str
-    chunk: int
-    released: float
-    deadline: float
-    playout: float
-    cause: DropCause | None
-    dropped: bool
-
-
-class Span(Record, frozen=True):
-    """Anything else on a lane: copies, prefills."""
-
-    lane: str
-    name: str
-    start: float
-    detail: dict[str, int | float | str]
-
-
-AnyRecord = Planned | Forward | DecodedChunk | Chunk | Span
 
 
 class Trace:
@@ -165,12 +103,21 @@ class Trace:
                 Chunk(at, stream, chunk, released, deadline, playout, cause, dropped)
             )
 
-    def span(
-        self, lane: str, name: str, start: float, end: float, **detail: int | float | str
-    ) -> None:
-        """Anything else that took time on a lane ("copy-in", "copy-out", ...)."""
-        if self.on:
-            self._records.append(Span(end, lane, name, start, detail))
+    def copied(self, ticket: Ticket) -> None:
+        """A copy of a stream's pages that has ended."""
+        if self.on and ticket.started_at is not None and ticket.ended_at is not None:
+            name = f"{len(ticket.pages)} pages of {ticket.stream}"
+            detail: Detail = {"bytes": ticket.bytes_done, "state": ticket.state}
+            self._records.append(
+                Span(ticket.ended_at, ticket.lane, name, ticket.started_at, detail)
+            )
+
+    def reply(self, request: TraceRequest, now: float) -> TraceReply:
+        """The answer to the front, as long as was asked for."""
+        seconds = min(request.seconds, LONGEST_SECONDS)
+        return TraceReply(
+            request=request.request, start=now - seconds, end=now, records=self.since(now - seconds)
+        )
 
 
 def _step(stream: Stream) -> Row:

@@ -330,7 +330,7 @@ def test_without_free_slots_streams_wait_and_late_chunks_are_dropped() -> None:
     rig.open("a")
     rig.run(2.0)
     assert len(rig.ready("a")) == 2
-    assert rig.dropped("a") and {e.cause for e in rig.dropped("a")} <= {"decode", "queue"}
+    assert rig.dropped("a") and {e.cause for e in rig.dropped("a")} <= {"transfer", "queue"}
     rig.check()
 
 
