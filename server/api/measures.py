@@ -4,7 +4,7 @@ All instants are seconds on the monotonic clock, all reported durations millisec
 None where nothing was measured. What it is not: the Prometheus metrics (metrics.py).
 """
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -83,6 +83,8 @@ class SessionMeter:
     def __init__(self) -> None:
         self.chunk: int | None = None
         self.steps: int | None = None
+        self.by_steps: Counter[int] = Counter()
+        """Chunks by the steps that they had."""
         self.slack_ms: float | None = None
         self.dropped_frames = 0
         """Frames of chunks that never came, and frames that the sender dropped."""
@@ -100,6 +102,7 @@ class SessionMeter:
         self._made.add(now, event.frames)
         self._since = now if self._since is None else self._since
         self.chunk, self.steps = event.chunk, event.steps
+        self.by_steps[event.steps] += 1
         self.slack_ms = round(1000 * (event.playout_at - event.ready_at), 1)
         self.recent.append(
             {"chunk": event.chunk, "steps": event.steps, "on_time": event.on_time}

@@ -60,6 +60,7 @@ class Metrics:
         self._up = self._gauge("engine_up", "1 while the engine is warm")
         self._busy = self._gauge("engine_busy_ratio", "Share of time the compute lane worked")
         self._utilisation = self._gauge("engine_utilisation_ratio", "Share promised by admission")
+        self._waiting = self._gauge("streams_waiting", "Live streams that wait for room")
         self._capacity = self._gauge("engine_streams_capacity", "Live streams the engine can hold")
         self._pages = self._gauge("kv_pages_used", "KV pages in use")
         self._pages_total = self._gauge("kv_pages", "KV pages of the pool")
@@ -114,6 +115,7 @@ class Metrics:
         self._on_time = self._counter("frames_on_time", "Frames sent on time")
         self._dropped = self._counter("frames_dropped", "Frames not sent", "reason")
         self._chunks = self._counter("chunks", "Live chunks by outcome", "outcome")
+        self._by_steps = self._counter("chunk_steps", "Live chunks by denoise steps", "steps")
         self._jobs = self._counter("jobs", "Finished jobs", "outcome")
         self._rejected = self._counter("admission_rejected", "Streams refused", "reason")
         self._restarts = self._counter("engine_restarts", "Engine processes replaced")
@@ -127,6 +129,7 @@ class Metrics:
     def chunk(self, event: ChunkReady) -> None:
         self._generated.inc(event.frames)
         self._chunks.labels("on_time" if event.on_time else "late").inc()
+        self._by_steps.labels(str(event.steps)).inc()
         for stage in STAGES:
             self._stage.labels(stage).observe(getattr(event.stages, stage))
 
@@ -191,6 +194,7 @@ class Metrics:
     def _engine(self, stats: EngineStats) -> None:
         self._busy.set(stats.busy_ratio)
         self._utilisation.set(stats.utilisation)
+        self._waiting.set(stats.waiting)
         self._pages.set(stats.pages_used)
         self._pages_total.set(stats.pages_total)
         self._usage.set(stats.pages_used / stats.pages_total if stats.pages_total else 0)

@@ -68,6 +68,8 @@ class SessionCreate(Strict):
     width: Whole | None = None
     height: Whole | None = None
     audio: bool = True
+    wait: bool = False
+    """If the device is full: wait for room instead of being refused."""
     paused: bool = False
 
 
@@ -104,7 +106,7 @@ class SessionView(BaseModel):
 
     id: str
     object: Literal["session"] = "session"
-    status: Literal["starting", "live", "paused", "restarting", "failed", "closed"]
+    status: Literal["starting", "queued", "live", "paused", "restarting", "failed", "closed"]
     model: str
     mode: Literal["text-to-video"] = "text-to-video"
     prompt: str
@@ -121,6 +123,12 @@ class SessionView(BaseModel):
     events_url: str
     viewers: int
     revision: int
+    queue_position: int | None = None
+    """While it waits for room; 1 is next."""
+    estimated_wait_s: float | None = None
+    """Until it has room, from how long streams stay; None while that is not known."""
+    quality: str | None = None
+    """The level of the quality ladder: "full", or what it is down to."""
     error: dict[str, Any] | None = None
 
 

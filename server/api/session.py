@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from onbeat.server.api.errors import ApiError
@@ -12,9 +13,17 @@ from onbeat.server.api.schemas import Applied, SessionView
 from onbeat.server.engine.messages import EngineReady
 from onbeat.server.vocabulary import new_id
 
-Status = Literal["starting", "live", "paused", "restarting", "failed", "closed"]
+Status = Literal["starting", "queued", "live", "paused", "restarting", "failed", "closed"]
 LISTENER_QUEUE = 64
 ASKED_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """A place in the engine's waiting room; `seconds`: estimated, None if unknown."""
+
+    position: int
+    seconds: float | None
 
 
 class Viewer:
@@ -66,6 +75,10 @@ class Session:
         self.engine_down = False
         self.user_paused = self.auto_paused = False
         self.recognised: list[str] = []
+        self.queued: Queued | None = None
+        """Its place while it waits for room."""
+        self.level: str | None = None
+        """Of the quality ladder, as the engine last reported it."""
         self.revision = 0
         self.asked: dict[int, float] = {}
         """When each revision that is not applied yet was asked for."""
@@ -86,6 +99,8 @@ class Session:
 
     @property
     def status(self) -> Status:
+        if self.queued is not None and self.state in ("starting", "live"):
+            return "queued"
         if self.state == "live":
             if self.engine_down:
                 return "restarting"
@@ -117,6 +132,9 @@ class Session:
             events_url=f"{base}/events",
             viewers=len(self.viewers),
             revision=self.revision,
+            queue_position=self.queued.position if self.queued else None,
+            estimated_wait_s=self.queued.seconds if self.queued else None,
+            quality=self.level,
             error=self.error,
         )
 
@@ -126,8 +144,25 @@ class Session:
         """The engine runs the stream (again)."""
         self.state, self.engine_down = "live", False
         self.recognised = recognised
+        if self.queued is not None:
+            self.queued = None
+            self._alone_since = time.monotonic()
+            self.announce({"type": "admitted"})
         if not self.opened.done():
             self.opened.set_result(None)
+
+    def enqueue(self, position: int, seconds: float | None) -> None:
+        """The engine has no room yet; the stream comes in by itself."""
+        rounded = None if seconds is None else round(seconds, 1)
+        self.queued = Queued(position=position, seconds=rounded)
+        if not self.opened.done():
+            self.opened.set_result(None)
+        self.announce({"type": "queued", "position": position, "estimated_wait_s": rounded})
+
+    def touched(self) -> None:
+        """Somebody asks how far the queue is: a sign that the place is still wanted."""
+        if self.queued is not None:
+            self._alone_since = time.monotonic()
 
     def refuse(self, error: ApiError) -> None:
         """The engine does not take the stream: at once, or when it came back."""
@@ -191,7 +226,7 @@ class Session:
     def note_viewers(self, now: float) -> None:
         """Forgets viewers that are gone, and since when there is none."""
         self.viewers = {k: v for k, v in self.viewers.items() if not v.peer.closed}
-        if self.viewers:
+        if self.viewers or (self.queued and self.listeners):
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = now

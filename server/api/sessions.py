@@ -28,6 +28,7 @@ from onbeat.server.engine.messages import (
     OpenStream,
     StreamEnded,
     StreamOpened,
+    StreamQueued,
     StreamRefused,
 )
 from onbeat.webrtc.media import MediaChunk
@@ -59,6 +60,9 @@ class SessionManager:
         """Open sessions, oldest first."""
         return list(self._sessions.values())
 
+    def find(self, session_id: str) -> Session | None:
+        return self._sessions.get(session_id)
+
     def get(self, session_id: str) -> Session:
         """Raises ApiError 404."""
         session = self._sessions.get(session_id)
@@ -77,9 +81,12 @@ class SessionManager:
         steps: int,
         audio: bool = True,
         plain: bool = False,
+        wait: bool = False,
+        owner: str = "",
         paused: bool = False,
     ) -> Session:
-        """A session that the engine has admitted. Raises ApiError 503 if it has not."""
+        """A session that the engine has admitted, or lets wait for room if `wait`. Raises ApiError
+        503 if it has not."""
         limit = self._settings.max_sessions
         if len(self._sessions) >= limit:
             self._count_refusal("capacity")
@@ -104,6 +111,8 @@ class SessionManager:
                 seed=seed,
                 steps=steps,
                 paused=paused,
+                owner=owner,
+                wait=wait,
             )
         )
         try:
@@ -221,6 +230,8 @@ class SessionManager:
             case StreamOpened(recognised=recognised):
                 session.admit(recognised)
                 self._tell("opened", session, event)
+            case StreamQueued(position=position, estimated_seconds=seconds):
+                session.enqueue(position, seconds)
             case StreamRefused():
                 self._refused(session, event)
             case ChunkReady():

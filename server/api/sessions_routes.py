@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import check_session, seed_or_random, served
+from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.schemas import Control, ControlView, SessionCreate, SessionView
 from onbeat.server.api.session import Listener, Session
 from onbeat.server.api.telemetry import session_status
@@ -32,9 +33,12 @@ class SessionDeleted(BaseModel):
     "", status_code=201, operation_id="create_session", openapi_extra=schema_of(SessionCreate)
 )
 async def create_session(
-    front: FrontDep, body: Annotated[SessionCreate, Depends(json_body(SessionCreate))]
+    front: FrontDep,
+    body: Annotated[SessionCreate, Depends(json_body(SessionCreate))],
+    owner: OwnerDep,
 ) -> SessionView:
-    """Opens a live session; 503 with a place in the queue if the device is full."""
+    """Opens a live session. If the device is full: 503 with the place that it would have, or with
+    `wait` a session that is queued and becomes live by itself."""
     ready = served(front.hub)
     steps = check_session(body, ready)
     session = await front.sessions.open(
@@ -43,6 +47,8 @@ async def create_session(
         seed=seed_or_random(body.seed),
         steps=steps,
         audio=body.audio,
+        wait=body.wait,
+        owner=owner,
         paused=body.paused,
     )
     return session.view()
@@ -56,7 +62,9 @@ async def list_sessions(front: FrontDep) -> SessionList:
 
 @router.get("/{session_id}", operation_id="get_session")
 async def get_session(front: FrontDep, session_id: str) -> SessionView:
-    return front.sessions.get(session_id).view()
+    session = front.sessions.get(session_id)
+    session.touched()
+    return session.view()
 
 
 @router.patch("/{session_id}", operation_id="control_session", openapi_extra=schema_of(Control))

@@ -70,6 +70,9 @@ class Telemetry:
     def engine_stats(self, stats: EngineStats) -> None:
         """A report of the engine: each list is what happened since the last one."""
         now = time.monotonic()
+        for stream in stats.streams:
+            if (session := self._sessions.find(stream.stream_id)) is not None:
+                session.level = stream.level_name
         for rows in stats.batch_rows:
             self._rows.add(now, rows)
         for name in ("step", "plan", "decode"):
@@ -143,6 +146,7 @@ class Telemetry:
             "costs": [cost_overview(cost) for cost in stats.costs] if stats else [],
             "busy_ratio": stats.busy_ratio if stats else None,
             "utilisation": stats.utilisation if stats else None,
+            "waiting": stats.waiting if stats else None,
             "pages_used": stats.pages_used if stats else None,
             "pages_total": stats.pages_total if stats else None,
             "slots_used": stats.slots_used if stats else None,
@@ -232,6 +236,7 @@ def session_overview(session: Session, now: float) -> dict[str, Any]:
         "status": session.status,
         "chunk": session.meter.chunk,
         **_health(session, now),
+        "chunks_by_steps": {str(n): c for n, c in sorted(session.meter.by_steps.items())},
         "stages_ms": session.meter.stage_medians(),
         "recent": list(session.meter.recent),
         "client": [viewer.stats for viewer in list(session.viewers.values())[:8]],
@@ -256,6 +261,9 @@ def _health(session: Session, now: float) -> dict[str, Any]:
         "fps_sent": round(session.meter.sender.fps_sent, 2),
         "on_time_ratio": session.meter.on_time_ratio(now),
         "steps": session.meter.steps,
+        "quality": session.level,
+        "queue_position": session.queued.position if session.queued else None,
+        "estimated_wait_s": session.queued.seconds if session.queued else None,
         "slack_ms": session.meter.slack_ms,
         "dropped": session.meter.dropped_frames,
         "viewers": len(session.viewers),

@@ -112,7 +112,9 @@ class VideoDeleted(BaseModel):
     deleted: bool = True
 
 
-def resolve(body: VideoCreate, ready: EngineReady, max_seconds: float) -> JobRequest:
+def resolve(
+    body: VideoCreate, ready: EngineReady, max_seconds: float, owner: str = ""
+) -> JobRequest:
     """The job's request: defaults filled in, seed drawn. Raises ApiError 422 or 404."""
     check_model(body.model, ready)
     check_negative_prompt(body.negative_prompt)
@@ -131,6 +133,7 @@ def resolve(body: VideoCreate, ready: EngineReady, max_seconds: float) -> JobReq
         height=ready.height,
         audio=body.generate_audio,
         metadata=body.metadata,
+        owner=owner,
     )
 
 

@@ -14,6 +14,7 @@ from onbeat.server.api.body import FORM_TYPE, JSON_TYPE, json_or_form_body, sche
 from onbeat.server.api.errors import ApiError, not_found, unavailable
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import served
+from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.schemas import Strict
 from onbeat.server.api.video_schema import (
     Video,
@@ -45,9 +46,10 @@ async def create_video(
     front: FrontDep,
     body: Annotated[VideoCreate, Depends(json_or_form_body(VideoCreate))],
     response: Response,
+    owner: OwnerDep,
 ) -> Video:
     """Queues a job; it is on disk when this answers."""
-    request = resolve(body, served(front.hub), front.settings.max_video_seconds)
+    request = resolve(body, served(front.hub), front.settings.max_video_seconds, owner)
     waiting = (await asyncio.to_thread(front.store.counts))["queued"]
     if waiting >= front.settings.max_jobs_queued:
         raise unavailable("capacity", f"{waiting} jobs wait, the most allowed.", retry_after=10)

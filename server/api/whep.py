@@ -13,6 +13,7 @@ from onbeat.server.api.body import expect_type
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import check_steps, seed_or_random, served
+from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.schemas import PlainQuery
 from onbeat.server.api.session import Session
 
@@ -92,7 +93,10 @@ async def join_session(front: FrontDep, session_id: str, request: Request) -> Re
     response_class=Response,
 )
 async def watch_prompt(
-    front: FrontDep, request: Request, query: Annotated[PlainQuery, Query()]
+    front: FrontDep,
+    request: Request,
+    query: Annotated[PlainQuery, Query()],
+    owner: OwnerDep,
 ) -> Response:
     """Makes a session for a player that knows only an address; it ends 30 s after its viewer."""
     ready = served(front.hub)
@@ -103,6 +107,7 @@ async def watch_prompt(
         seed=seed_or_random(query.seed),
         steps=check_steps("steps", query.steps, ready),
         plain=True,
+        owner=owner,
     )
     try:
         return await _join(front, session, offer, duplex=False)

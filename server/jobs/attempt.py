@@ -161,6 +161,7 @@ class Attempt:
                     seed=request.seed,
                     steps=request.steps,
                     total_chunks=self.chunks,
+                    owner=request.owner,
                 )
             )
             while writer.frames < request.frames:

@@ -26,6 +26,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     height: int
     audio: bool = True
     metadata: dict[str, str] = {}
+    owner: str = ""
+    """A hash of the API key, for fair shares of the device."""
 
     @property
     def seconds(self) -> float:

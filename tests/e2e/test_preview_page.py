@@ -170,7 +170,7 @@ def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) ->
     )
     watched.page.click("text=Preview")
     watched.wait_state("Waiting for a place")
-    assert "You are number 2 in line." in watched.page.inner_text("#veil-text")
+    assert "1 stream before you." in watched.page.inner_text("#veil-text")
     watched.page.unroute("**/v1/sessions")
     watched.wait_state("Live")
 

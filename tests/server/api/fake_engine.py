@@ -22,7 +22,9 @@ from onbeat.server.engine.messages import (
     StageTimes,
     StreamEnded,
     StreamOpened,
+    StreamQueued,
     StreamRefused,
+    StreamStats,
 )
 from onbeat.server.engine.track import BucketCost
 
@@ -61,6 +63,7 @@ class FakeEngine:
         self.job_chunk_seconds = job_chunk_seconds
         self.commands: list[Command] = []
         self.streams: dict[str, Stream] = {}
+        self.waiting: list[OpenStream] = []
         self.closed = False
         self.silent = threading.Event()
         """While set, no stream moves on."""
@@ -86,6 +89,8 @@ class FakeEngine:
                     self._control(self.streams[stream_id], command)
                 case CloseStream(stream_id=stream_id):
                     self.streams.pop(stream_id, None)
+                    self.waiting = [c for c in self.waiting if c.stream_id != stream_id]
+                    self._let_in()
                 case _:
                     pass
 
@@ -157,6 +162,9 @@ class FakeEngine:
         live = sum(stream.opened.kind == "live" for stream in self.streams.values())
         if command.prompt == "invalid":
             self._refuse(command, "invalid", "The prompt cannot be encoded.")
+        elif command.kind == "live" and live >= self.capacity and command.wait:
+            self.waiting.append(command)
+            self._tell_places()
         elif command.kind == "live" and live >= self.capacity:
             self._refuse(command, "capacity", f"{live} streams run, {self.capacity} fit.")
         else:
@@ -164,6 +172,18 @@ class FakeEngine:
             self.streams[command.stream_id] = stream
             opened = StreamOpened(stream_id=command.stream_id, recognised=stream.recognised)
             self._events.put(opened)
+
+    def _let_in(self) -> None:
+        if self.waiting and len(self.streams) < self.capacity:
+            self._open(self.waiting.pop(0))
+        self._tell_places()
+
+    def _tell_places(self) -> None:
+        for at, command in enumerate(self.waiting, 1):
+            queued = StreamQueued(
+                stream_id=command.stream_id, position=at, estimated_seconds=20.04 * at
+            )
+            self._events.put(queued)
 
     def _refuse(self, command: OpenStream, code: str, reason: str) -> None:
         refused = StreamRefused(
@@ -229,7 +249,8 @@ class FakeEngine:
     def _report(self) -> None:
         report = EngineStats(
             at=time.monotonic(),
-            streams=[],
+            streams=[_stats(stream) for stream in self.streams.values()],
+            waiting=len(self.waiting),
             pages_used=len(self.streams),
             pages_total=64,
             slots_used=len(self.streams),
@@ -244,6 +265,22 @@ class FakeEngine:
             costs=[COST],
         )
         self._events.put(report)
+
+
+def _stats(stream: Stream) -> StreamStats:
+    return StreamStats(
+        stream_id=stream.opened.stream_id,
+        kind=stream.opened.kind,
+        chunks=stream.chunk,
+        chunks_on_time=stream.chunk,
+        chunks_late=0,
+        chunks_dropped=0,
+        steps_now=1,
+        slack=0.1,
+        paused=stream.paused,
+        level=1,
+        level_name="1 of 2 steps",
+    )
 
 
 def _words(prompt: str) -> list[str]:

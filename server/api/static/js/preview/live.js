@@ -16,11 +16,12 @@ const PONG_LIMIT_MS = 6000;
 const MEDIA_LIMIT_MS = 7000;
 const LONGEST_WAIT_S = 8;
 const HALF_FRAME_MS = 25;
+const QUEUE_S = 1;
 /** The phases of refusals that are not for want of room. @type {Record<string, string>} */
 const UNREADY = { engine_starting: "warming", engine_failed: "failed" };
 
 /** @typedef {{prompt: string, seed: number | null, steps: number | null, paused: boolean}} Settings */
-/** @typedef {{name: string, reason?: string, param?: string | null, position?: number | null, until?: number}} Phase */
+/** @typedef {{name: string, reason?: string, param?: string | null, position?: number | null, estimate?: number | null, until?: number}} Phase */
 
 export class Live extends EventTarget {
   /** @param {Settings} settings @param {import("./frames.js").FrameMeter} meter @param {string | null} watch id of a session to watch only */
@@ -57,7 +58,7 @@ export class Live extends EventTarget {
 
   /** @param {Phase} phase */
   #enter(phase) {
-    const same = phase.name === this.phase.name && phase.reason === this.phase.reason && phase.until === this.phase.until;
+    const same = phase.name === this.phase.name && phase.reason === this.phase.reason && phase.until === this.phase.until && phase.position === this.phase.position && phase.estimate === this.phase.estimate;
     this.phase = phase;
     if (!same) this.#say("phase");
   }
@@ -94,6 +95,7 @@ export class Live extends EventTarget {
       this.session = this.watching ? await call("GET", `/v1/sessions/${this.watching}`) : await this.#create();
       this.#say("session");
     }
+    await this.#untilAdmitted();
     if (this.phase.name !== "reconnecting") this.#enter({ name: "connecting" });
     this.picture = false;
     this.peer = new Peer(!this.watching);
@@ -113,7 +115,19 @@ export class Live extends EventTarget {
       prompt,
       ...(seed !== null && { seed }),
       ...(steps !== null && { num_inference_steps: steps }),
+      wait: true,
     });
+  }
+
+  /** While the device is full the session waits in line; asking keeps its place. */
+  async #untilAdmitted() {
+    const url = `/v1/sessions/${this.session.id}`;
+    while (this.session.status === "queued" && !this.stopped) {
+      const { queue_position: position, estimated_wait_s: estimate } = this.session;
+      this.#enter({ name: "queued", position, estimate });
+      await this.#wait(QUEUE_S);
+      this.session = await call("GET", url);
+    }
   }
 
   async #untilLost() {

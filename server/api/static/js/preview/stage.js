@@ -22,11 +22,18 @@ const PHASES = {
 /** As a sentence: a capital first, a full stop last. @param {string} text */
 const finish = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
+/** @param {number} position 1 is next */
+const before = (position) => (position === 1 ? "You are next." : `${position - 1} ${position === 2 ? "stream" : "streams"} before you.`);
+
+/** @param {number} seconds */
+const wait = (seconds) => (seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`);
+
 /** @param {import("./live.js").Phase} phase */
 function sentence(phase) {
   const parts = [phase.reason ? finish(phase.reason) : (PHASES[phase.name].text ?? "")];
   if (phase.name === "failed" && phase.reason) parts.push("See the server's log.");
-  if (phase.position) parts.push(`You are number ${phase.position} in line.`);
+  if (phase.position) parts.push(before(phase.position));
+  if (phase.estimate) parts.push(`About ${wait(phase.estimate)} to go. Your stream starts by itself.`);
   const left = phase.until ? Math.ceil((phase.until - Date.now()) / 1000) : 0;
   if (left > 0 && left < 600) parts.push(`Trying again in ${left} s.`);
   return parts.filter(Boolean).join(" ");
