@@ -150,8 +150,7 @@ class Residency:
 
     def _rebuild(self, stream: Stream) -> None:
         """The chunks of its window are committed again before the next one begins."""
-        stream.uncommitted.clear()
-        stream.uncommitted.extend(stream.history)
+        stream.recommit()
         stream.place = "resident"
 
     def _drop(self, stay: Stay) -> None:
@@ -259,7 +258,6 @@ class Residency:
         if ticket.lane == "copy-out":
             self._drop(stay)
         else:
-            stay.stream.window.forget(0)
             self._rebuild(stay.stream)
             self._back(stay)
 

@@ -44,20 +44,20 @@ class HostBooks:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._free: list[int] = []
-        self._made = 0
+        self.made = 0
 
     @property
     def used(self) -> int:
-        return self._made - len(self._free)
+        return self.made - len(self._free)
 
     def take(self) -> int | None:
         """The buffer used last, so that no more memory is touched than needed; None if all are."""
         if self._free:
             return self._free.pop()
-        if self._made == self.limit:
+        if self.made == self.limit:
             return None
-        self._made += 1
-        return self._made - 1
+        self.made += 1
+        return self.made - 1
 
     def give_back(self, buffer: int) -> None:
         assert buffer not in self._free, f"buffer {buffer} given back twice"
