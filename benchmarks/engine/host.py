@@ -2,8 +2,10 @@
 
 A real engine with toybox and N live streams ticks on this thread, with the decode lane beside it.
 Its parts are timed from outside. "host" is all of a tick but the model's calls and the sampler's
-arithmetic on tensors (on a GPU both are kernels); "outside" is all but the model's calls.
-Run: python -m benchmarks.engine.host [--rows 1,4,16] [--seconds 20] --json. One JSON line last.
+arithmetic on tensors (on a GPU both are kernels); "outside" is all but the model's calls. With
+--plan-ahead on, forwards run in a lane of their own, and both are all but the time from the launch
+of a forward to its end, as what the host does meanwhile is hidden.
+Run: python benchmarks/engine/host.py [--rows 1,4,16] [--seconds 20] --json. One JSON line last.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import platform
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -68,13 +71,12 @@ class Spans:
 class Rig:
     """An engine whose parts are timed, and a reader that empties its slots at once."""
 
-    def __init__(self, model: CausalModel, streams: int) -> None:
-        self.spans, self.rows = Spans(), 0
+    def __init__(self, model: CausalModel, streams: int, plan_ahead: str) -> None:
+        self.spans, self.rows, self.beside = Spans(), 0, plan_ahead == "on"
         self.slots = MemorySlots(slots=128, slot_bytes=slot_bytes(model.spec))
-        settings = EngineSettings(admission=False, max_rows=max(streams, 1))
+        settings = EngineSettings(admission=False, max_rows=max(streams, 1), plan_ahead=plan_ahead)
         self.engine = make_engine(model, settings, self.slots, self._emit)
         self._time_parts(model)
-        self._time_sampler()
         for i in range(streams):
             prompt = PROMPTS[i % len(PROMPTS)]
             self.engine.submit(OpenStream(stream_id=f"s{i}", kind="live", prompt=prompt, seed=i))
@@ -83,11 +85,13 @@ class Rig:
         engine, spans = self.engine, self.spans
         for name, part in PARTS.items():
             setattr(engine, name, spans.timed(part, getattr(engine, name)))
-        engine._executor.run = self._counted(spans.timed("gather", engine._executor.run))  # type: ignore[method-assign]
+        engine._executor.launch = self._launching(engine._executor.launch)  # type: ignore[method-assign]
         for name, part in (("start_chunks", "noise"), ("prefill", "prefill")):
             setattr(engine._executor, name, spans.timed(part, getattr(engine._executor, name)))
-        model.denoise = spans.timed("forward", model.denoise)  # type: ignore[method-assign]
         model.encode_prompt = spans.timed("encode", model.encode_prompt)  # type: ignore[method-assign]
+        if not self.beside:
+            model.denoise = spans.timed("forward", model.denoise)  # type: ignore[method-assign]
+            self._time_sampler()
 
     def _time_sampler(self) -> None:
         for name in SAMPLER:
@@ -97,10 +101,19 @@ class Rig:
             wrapped.original = call  # type: ignore[attr-defined]
             setattr(executor, name, wrapped)
 
-    def _counted(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _launching(self, launch: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(steps: Sequence[Any], commits: Sequence[Any]) -> Any:
             self.rows = len(steps) + len(commits)
-            return run(steps, commits)
+            wait = self.spans.timed("gather", launch)(steps, commits)
+            launched = time.perf_counter()
+
+            def waited() -> Any:
+                outcome = wait() if self.beside else self.spans.timed("gather", wait)()
+                if self.beside:
+                    self.spans.now["forward"] += time.perf_counter() - launched
+                return outcome
+
+            return waited
 
         return wrapped
 
@@ -121,23 +134,24 @@ class Rig:
         return ticks
 
 
-def measure(model: CausalModel, streams: int, seconds: float) -> dict[str, Any]:
-    rig = Rig(model, streams)
+def measure(model: CausalModel, streams: int, seconds: float, plan_ahead: str) -> dict[str, Any]:
+    rig = Rig(model, streams, plan_ahead)
     try:
         rig.engine._executor.start()
         gc.collect()
         gc.freeze()
         rig.run((model.spec.window_chunks + 4) * model.spec.chunk_seconds)
-        return summary(streams, rig.run(seconds), rig.engine)
+        return summary(streams, plan_ahead, rig.run(seconds), rig.engine)
     finally:
         rig.engine.close()
 
 
 def summary(
-    streams: int, ticks: list[tuple[int, float, dict[str, float]]], engine: Engine
+    streams: int, plan_ahead: str, ticks: list[tuple[int, float, dict[str, float]]], engine: Engine
 ) -> dict[str, Any]:
-    """Of ticks that ran at least three quarters of the streams in one forward."""
-    full = [t for t in ticks if t[0] >= 0.75 * streams]
+    """Of ticks that ran at least three quarters of the rows of the largest one."""
+    most = max(rows for rows, _, _ in ticks)
+    full = [t for t in ticks if t[0] >= max(1, 0.75 * most)]
     whole = sum(seconds for _, seconds, _ in full)
     parts: dict[str, float] = defaultdict(float)
     for _, _, spans in full:
@@ -148,6 +162,8 @@ def summary(
     outside = [1.0 - s.get("forward", 0.0) / t for _, t, s in full]
     return {
         "streams": streams,
+        "plan_ahead": plan_ahead,
+        "plans_ahead": {"used": engine.planner.used, "wasted": engine.planner.wasted},
         "ticks": len(full),
         "rows_mean": round(sum(t[0] for t in full) / len(full), 2),
         "tick_ms": _percentiles([1e3 * t for _, t, _ in full], 2),
@@ -173,13 +189,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", default="1,4,16")
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--plan-ahead", default="off", help="off, on, or both by turns: off,on")
+    parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="nothing but the JSON line")
     options = parser.parse_args()
     results = []
-    for rows in map(int, options.rows.split(",")):
-        results.append(measure(load_model("toybox"), rows, options.seconds))
+    for rows, _, ahead in product(
+        map(int, options.rows.split(",")), range(options.turns), options.plan_ahead.split(",")
+    ):
+        results.append(measure(load_model("toybox"), rows, options.seconds, ahead))
         if not options.json:
-            print(results[-1])
+            print(results[-1], flush=True)
     print(
         json.dumps(
             {

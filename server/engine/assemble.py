@@ -14,6 +14,7 @@ from onbeat.server.engine.decode import TorchDecodeLane
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.lanes import InlineLane, ThreadLane
 from onbeat.server.engine.measure import Bench
 from onbeat.server.engine.messages import Event
 from onbeat.server.engine.page_copy import HostCopier
@@ -43,6 +44,8 @@ def make_engine(
     pool, store = KVPool(pages), KVStore(model.spec, pages)
     bench = Bench(model, pool, store, settings)
     costs = MeasuredCosts(bench, model.spec, settings, clock, known=known, cache=cache)
+    threads = settings.compute_threads
+    compute = ThreadLane(threads) if settings.plan_ahead == "on" else InlineLane()
     lane = TorchDecodeLane(
         model,
         clock=clock,
@@ -55,7 +58,7 @@ def make_engine(
         model.spec,
         settings,
         pool=pool,
-        executor=TorchExecutor(model, store, settings.compute_threads),
+        executor=TorchExecutor(model, store, settings.compute_threads, compute),
         lane=lane,
         costs=costs,
         slots=slots,

@@ -52,8 +52,17 @@ class Executor(Protocol):
         """Fills the prompts' pages, each page once. Returns the streams that failed."""
 
     def run(self, steps: Sequence["Stream"], commits: Sequence["Stream"]) -> Outcome:
-        """One forward of `steps` (their chunk's next step) and `commits` (their oldest
-        uncommitted chunks, `piece` of each as consecutive rows); no stream may be in both."""
+        """`launch`, and its outcome."""
+
+    def launch(
+        self, steps: Sequence["Stream"], commits: Sequence["Stream"]
+    ) -> "Callable[[], Outcome]":
+        """Starts one forward of `steps` (their chunk's next step) and `commits` (their oldest
+        uncommitted chunks, `piece` of each as consecutive rows); no stream may be in both.
+        The answer waits for it and moves the streams on; until then they stay as they are."""
+
+    def close(self) -> None:
+        """No more calls. Idempotent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
+from onbeat.server.engine.ahead import Planner, after_rows
 from onbeat.server.engine.delivery import Delivery, decode_job
 from onbeat.server.engine.device import Costs, DecodeLane, Executor
 from onbeat.server.engine.figures import Figures
@@ -27,7 +28,6 @@ from onbeat.server.engine.messages import (
     TraceRequest,
 )
 from onbeat.server.engine.misses import Finished, Misses
-from onbeat.server.engine.pieces import fit_pieces
 from onbeat.server.engine.policies import make_policy
 from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.report import ready_event, stats_event
@@ -80,7 +80,8 @@ class Engine:
         self.residency = Residency(spec, settings, pool, transfers, self.cost, self.trace)
         self.roster = Roster(spec, executor, settings, pool, self.residency, self.admission, emit)
         self.figures = Figures(spec, settings, self.admission, self.roster, self.pool, costs)
-        self._policy = make_policy(settings)
+        self.planner = Planner(make_policy(settings), self.cost, settings.max_rows)
+        self._plan_ahead = settings.plan_ahead == "on"
         self._awake = threading.Condition()
         self._commands: deque[Command] = deque()
         self._woken = False
@@ -146,6 +147,7 @@ class Engine:
         self.roster.close_all()
         self.residency.close()
         self.delivery.close()
+        self._executor.close()
 
     def _sleep(self) -> None:
         seconds = min(self.wake_at - self._clock.now(), LONGEST_SLEEP)
@@ -202,17 +204,16 @@ class Engine:
     # ---- schedule and reserve ------------------------------------------------------------------
 
     def _schedule(self, now: float) -> Plan:
-        candidates = self._candidates(self._with_work(now))
-        candidates = fit_pieces(now, candidates, self.cost, self.settings.max_rows)
-        for c in candidates:
+        planned = self.planner.plan(now, self._candidates(self._with_work(now)))
+        for c in planned.fitted:
             if c.backlog:
                 self.roster.streams[c.stream].piece = c.width
-        plan = self._policy.plan(now, candidates, self.cost)
+        plan = planned.plan
         self.wake_at = plan.wake_at
-        planned = self._clock.now()
-        self.interval.plans.append(planned - now)
+        done = self._clock.now()
+        self.interval.plans.append(done - now)
         self.trace.planned(
-            now, planned, candidates, plan, pages=self.pool.used, row=self.cost.median(1)
+            now, done, planned.fitted, plan, pages=self.pool.used, row=self.cost.median(1)
         )
         for stream_id in plan.drops:
             self._drop(self.roster.streams[stream_id])
@@ -227,21 +228,17 @@ class Engine:
         """Streams that could give a row now or later, with due controls applied."""
         chosen = []
         for stream in self.roster.streams.values():
-            self._mind_clock(stream, now)
-            between = stream.state is None
-            if stream.complete or (stream.paused and between) or not self._has_pages(stream):
+            stream.mind_clock(now, self.settings.max_behind_chunks, self.spec)
+            if not self._has_work(stream):
                 continue
-            if between and not stream.uncommitted and self._must_wait(stream):
-                continue
-            if stream.pending is not None and between and self._may_switch(stream, now):
-                self.roster.apply_pending(stream, now)
+            if stream.pending is not None and stream.state is None:
+                if self._may_switch(stream, now):
+                    self.roster.apply_pending(stream, now)
             chosen.append(stream)
         return chosen
 
-    def _has_pages(self, stream: Stream) -> bool:
-        """A prompt's page may be filled while the pages of the window are on their way."""
-        filling = stream.place == "restoring" and not self.pool.is_filled(stream.sink)
-        return stream.place == "resident" or filling
+    def _has_work(self, stream: Stream) -> bool:
+        return stream.has_work(self.settings.job_ahead_chunks, self.pool.is_filled(stream.sink))
 
     def _may_switch(self, stream: Stream, now: float) -> bool:
         if stream.place != "resident":
@@ -249,20 +246,6 @@ class Engine:
         rows = min(len(self.roster.streams), self.settings.max_rows)
         by = self._compute_by()
         return is_due(stream, now, self.spec, compute_by=by, rows=rows, cost=self.cost)
-
-    def _must_wait(self, stream: Stream) -> bool:
-        """For its first chunk to be ready, which starts its clock; jobs: for the decode lane."""
-        if stream.is_live:
-            return stream.anchor is None and stream.in_decode > 0
-        return stream.in_decode >= self.settings.job_ahead_chunks
-
-    def _mind_clock(self, stream: Stream, now: float) -> None:
-        """A stream that is too far behind gets a new clock instead of a burst of drops."""
-        due = stream.playout_at(stream.chunk, self.spec)
-        behind = self.settings.max_behind_chunks * self.spec.chunk_seconds
-        if due is not None and not stream.paused and now > due + behind:
-            stream.anchor, stream.wanted_at = None, now
-            stream.counters.reanchored += 1
 
     def _compute_by(self) -> float:
         """Seconds before its playout at which a chunk's last step must be done."""
@@ -304,7 +287,10 @@ class Engine:
         failed = self._prefill(prefills) if prefills else []
         if steps or commits:
             rows = len(steps) + sum(s.piece for s in commits)
-            outcome = self._executor.run(steps, commits)
+            launched = self._executor.launch(steps, commits)
+            if self._plan_ahead:
+                self._look_ahead(started, rows, steps, commits)
+            outcome = launched()
             ended, predicted = self._clock.now(), self.cost.median(rows)
             seconds = ended - started
             self.trace.forward(started, ended, outcome.stepped, outcome.committed)
@@ -317,6 +303,16 @@ class Engine:
                     self._finish(stream, early=False)
         for stream, error in failed:
             self.roster.end(stream, "failed", error)
+
+    def _look_ahead(
+        self, started: float, rows: int, steps: Sequence[Stream], commits: Sequence[Stream]
+    ) -> None:
+        """Plans the next tick while this one's forward runs."""
+        after = after_rows(list(self.roster.streams.values()), steps, commits)
+        if after is not None:
+            forward = self.cost.median(rows)
+            working = self._candidates(s for s in after if self._has_work(s))
+            self.planner.look_ahead(started + forward, forward, working)
 
     def _prefill(self, prefills: Sequence[Stream]) -> list[tuple[Stream, str]]:
         started = self._clock.now()

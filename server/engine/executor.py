@@ -9,15 +9,15 @@ stream by stream.
 
 import hashlib
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 
-from onbeat.kernels.paged_attention import KVPages
 from onbeat.models.spec import CausalModel, EncodedPrompt
 from onbeat.samplers.consistency import (
     commit_latents,
@@ -31,6 +31,7 @@ from onbeat.samplers.families import rf_samplers
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.device import Outcome
 from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.lanes import InlineLane, Lane
 from onbeat.server.engine.streams import Stream
 
 SWITCH_SECONDS = 0.0005
@@ -39,11 +40,27 @@ NOISE_STREAM = 0
 """One noise stream for all: equal seeds give equal pictures, whatever the stream is called."""
 
 
-class TorchExecutor:
-    """Tensor work of the compute lane (see `Executor` in device.py)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The rows of one forward, gathered: steps first, then the commits of each piece in turn."""
 
-    def __init__(self, model: CausalModel, store: KVStore, threads: int = 1) -> None:
+    steps: Sequence[Stream]
+    commits: Sequence[Stream]
+    states: Sequence[ChunkState]
+    finished: Sequence[ChunkState]
+    pooled: Sequence[torch.Tensor]
+    tables: Sequence[Sequence[int]]
+    written: Sequence[int]
+
+
+class TorchExecutor:
+    """Tensor work of the compute lane (see `Executor` in device.py), which runs in `lane`."""
+
+    def __init__(
+        self, model: CausalModel, store: KVStore, threads: int = 1, lane: Lane | None = None
+    ) -> None:
         self._model, self._store, self._threads = model, store, threads
+        self._lane = lane or InlineLane()
         self._spec = model.spec
 
     def start(self) -> None:
@@ -105,16 +122,32 @@ class TorchExecutor:
                 failed += [(s, _text(error)) for s in streams if s.sink == sink]
         return failed
 
-    @torch.inference_mode()
     def run(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Outcome:
+        return self.launch(steps, commits)()
+
+    def launch(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Callable[[], Outcome]:
         """One forward of `steps` (their chunk's next step) and `commits` (their oldest
         uncommitted chunks, `piece` of each as consecutive rows); no stream may be in both."""
+        batch = _gather(steps, commits)
+        return partial(self._finish, batch, self._lane.launch(partial(self._compute, batch)))
+
+    def close(self) -> None:
+        self._lane.close()
+
+    def _finish(self, batch: Batch, results: Callable[[], Sequence[ChunkState]]) -> Outcome:
+        steps, commits = batch.steps, batch.commits
         try:
-            self._forward(steps, commits)
+            states = results()
         except (RuntimeError, ValueError, ArithmeticError) as error:
             if len(steps) + len(commits) == 1:
                 return Outcome(failed=[(s, _text(error)) for s in (*steps, *commits)])
             return self._row_by_row(steps, commits)
+        for stream, state in zip(steps, states, strict=True):
+            stream.state = state
+        for stream in commits:
+            stream.window.advance(stream.piece)
+            for _ in range(stream.piece):
+                stream.uncommitted.popleft()
         return Outcome(stepped=list(steps), committed=list(commits))
 
     def _row_by_row(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Outcome:
@@ -126,33 +159,16 @@ class TorchExecutor:
             total.failed += part.failed
         return total
 
-    def _forward(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> None:
-        states = [_state(s) for s in steps]
-        finished = [chunk for s in commits for chunk in islice(s.uncommitted, s.piece)]
-        latents, times = self._inputs(states, finished)
-        pooled = torch.stack(
-            [s.now.encoded.pooled for s in steps]
-            + [s.now.encoded.pooled for s in commits for _ in range(s.piece)]
-        )
-        kv = self._pages(steps, commits)
-        x0 = self._model.denoise(latents, times, pooled, kv)
-        if states:
-            predictions = {name: x[: len(steps)] for name, x in x0.items()}
-            for stream, state in zip(steps, step_rows(states, predictions), strict=True):
-                stream.state = _final(state) if state.done else state
-        for stream in commits:
-            stream.window.advance(stream.piece)
-            for _ in range(stream.piece):
-                stream.uncommitted.popleft()
-
-    def _pages(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> KVPages:
-        """Page tables of step rows, then of the rows of each piece."""
-        tables = [s.window.table(s.sink) for s in steps]
-        written = [-1] * len(steps)
-        for stream in commits:
-            tables += stream.window.tables(stream.sink, stream.piece)
-            written += stream.window.write_pages(stream.piece)
-        return self._store.view(tables, written)
+    @torch.inference_mode()
+    def _compute(self, batch: Batch) -> Sequence[ChunkState]:
+        """Tensors only: the next states of the step rows. Commits write to their pages."""
+        latents, times = self._inputs(batch.states, batch.finished)
+        kv = self._store.view(batch.tables, batch.written)
+        x0 = self._model.denoise(latents, times, torch.stack(list(batch.pooled)), kv)
+        if not batch.states:
+            return ()
+        predictions = {name: x[: len(batch.states)] for name, x in x0.items()}
+        return [_final(s) if s.done else s for s in step_rows(batch.states, predictions)]
 
     def _inputs(
         self, states: Sequence[ChunkState], finished: Sequence[ChunkState]
@@ -168,6 +184,24 @@ class TorchExecutor:
             {name: torch.cat([first[name], latents[name]]) for name in first},
             {name: torch.cat([levels[name], times[name]]) for name in levels},
         )
+
+
+def _gather(steps: Sequence[Stream], commits: Sequence[Stream]) -> Batch:
+    tables = [s.window.table(s.sink) for s in steps]
+    written = [-1] * len(steps)
+    for stream in commits:
+        tables += stream.window.tables(stream.sink, stream.piece)
+        written += stream.window.write_pages(stream.piece)
+    rows = [*steps, *(s for s in commits for _ in range(s.piece))]
+    return Batch(
+        steps=steps,
+        commits=commits,
+        states=[_state(s) for s in steps],
+        finished=[chunk for s in commits for chunk in islice(s.uncommitted, s.piece)],
+        pooled=[s.now.encoded.pooled for s in rows],
+        tables=tables,
+        written=written,
+    )
 
 
 def _digest(encoded: EncodedPrompt) -> str:

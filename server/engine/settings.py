@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 HEADROOM = 0.75
+PLAN_AHEAD = ("auto", "on", "off")
 POLICIES = (
     "edf-s",
     "edf-greedy",
@@ -77,6 +78,9 @@ class EngineSettings:
     up, those of streams that are far from missing that come first."""
     job_ahead_chunks: int = 2
     """Chunks of a job that may wait to be decoded."""
+    plan_ahead: str = "auto"
+    """"on": a tick is planned while the forward before it runs, in a lane of its own; "auto": on
+    where launches return at once (CUDA), off on a CPU, where it costs more than it hides."""
     stats_seconds: float = 0.25
     trace: bool = True
     """Whether the last seconds are kept for a trace file."""
@@ -89,6 +93,8 @@ class EngineSettings:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise ValueError(f"policy: {self.policy!r}; allowed: {', '.join(POLICIES)}")
+        if self.plan_ahead not in PLAN_AHEAD:
+            raise ValueError(f"plan_ahead: {self.plan_ahead!r}; allowed: {', '.join(PLAN_AHEAD)}")
         if not 0.0 < self.headroom <= 1.0:
             raise ValueError(f"headroom: {self.headroom}; allowed: above 0, at most 1")
         for name in ("max_rows", "max_streams", "compute_threads", "decode_threads"):

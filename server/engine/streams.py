@@ -125,6 +125,28 @@ class Stream:
         total = self.opened.total_chunks
         return total is not None and self.chunk >= total
 
+    def has_work(self, job_ahead: int, filled: bool) -> bool:
+        """Whether it could give a row now or later. Between two chunks a live stream without a
+        clock waits for its first chunk to be ready, a job while `job_ahead` of its chunks wait.
+        Only its prompt's page can be filled (`filled`: it is) while its pages are on their way."""
+        if self.place != "resident" and (filled or self.place != "restoring"):
+            return False
+        if self.complete or (self.paused and self.state is None):
+            return False
+        if self.state is not None or self.uncommitted:
+            return True
+        if self.is_live:
+            return self.anchor is not None or self.in_decode == 0
+        return self.in_decode < job_ahead
+
+    def mind_clock(self, now: float, behind_chunks: int, spec: ModelSpec) -> None:
+        """A stream that is too far behind gets a new clock instead of a burst of drops."""
+        due = self.playout_at(self.chunk, spec)
+        late = due is not None and now > due + behind_chunks * spec.chunk_seconds
+        if late and not self.paused:
+            self.anchor, self.wanted_at = None, now
+            self.counters.reanchored += 1
+
     def playout_at(self, chunk: int, spec: ModelSpec) -> float | None:
         """When a chunk's first frame is due, or None while the stream has no clock."""
         if self.anchor is None:

@@ -6,6 +6,7 @@ single forwards or decodes slow or wrong. What it is not: the loop that drives t
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -101,6 +102,12 @@ class VirtualExecutor:
         if not self._faults.take("prefill", self._clock.now()):
             return []
         return [(s, SIMULATED) for s in streams if s.sink == streams[0].sink]
+
+    def launch(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Callable[[], Outcome]:
+        return partial(self.run, steps, commits)
+
+    def close(self) -> None:
+        """Nothing to stop."""
 
     def run(self, steps: Sequence[Stream], commits: Sequence[Stream]) -> Outcome:
         rows = len(steps) + sum(s.piece for s in commits)
