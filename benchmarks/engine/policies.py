@@ -1,118 +1,120 @@
-"""Streams held at 99 % on time by each policy, on the real engine, without admission.
+"""Scheduling policies against each other and against the bound of what any of them could do.
 
-    python benchmarks/engine/policies.py --seconds 10 --loads 4,8,12,16,20,24
+    python benchmarks/engine/policies.py --simulate A --load 1,1.25,1.5 --seeds 3 --json
+    python benchmarks/engine/policies.py --exact 40
+    python benchmarks/engine/policies.py --real --seconds 60 --loads 6,8,12,16,20
 
-One run per policy and load; `edf-s (all steps)` is edf-s that may not end a chunk early. Prints a
-table, the ratios and, last, one JSON line. What it is not: a simulation.
+--simulate: the real scheduler, pool and admission on a virtual clock with a device curve (A bends,
+B is a saturated device). --exact: tiny cases whose optimum is known. --real (the default): toybox
+on this machine by wall clock. Every run prints tables and, last, one JSON line; --json only that.
 """
 
 import argparse
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from onbeat.models.registry import load_model
-from onbeat.models.spec import CausalModel
-from onbeat.server.engine.bench import run_streams
+from onbeat.server.engine.bench_policies import CONTENDERS, compare_real, real_table
+from onbeat.server.engine.simulate.cases import cases
+from onbeat.server.engine.simulate.compare import VARIANTS, Point, measure
+from onbeat.server.engine.simulate.curves import CURVES
+from onbeat.server.engine.simulate.plot import svg
+from onbeat.server.engine.simulate.report import (
+    HEAD,
+    grid,
+    line,
+    summary,
+    tiny_summary,
+    tiny_table,
+)
+from onbeat.server.engine.simulate.tiny import tiny_cases
 
-HELD = 0.99
-NOISE = 0.005
-"""Differences of on-time ratios below this are not told apart."""
-POLICIES: dict[str, dict[str, Any]] = {
-    "edf-s": {"policy": "edf-s"},
-    "edf-s (all steps)": {"policy": "edf-s", "anytime": False},
-    "fcfs-chunk": {"policy": "fcfs-chunk"},
-    "static": {"policy": "static"},
-}
-
-Results = dict[str, dict[int, dict[str, Any]]]
-
-
-def sweep(model: CausalModel, loads: list[int], seconds: float, policies: list[str]) -> Results:
-    """Every policy at every load; each point is printed as it is measured."""
-    results: Results = {name: {} for name in policies}
-    for load in loads:
-        for name in policies:
-            point = run_streams(
-                model, streams=load, seconds=seconds, admission=False, **POLICIES[name]
-            )
-            results[name][load] = point
-            print(
-                f"{load:3} streams  {name:18} on time {point['on_time_frame_ratio']:7.2%}  "
-                f"clean {point['streams_clean']:3}  steps {point['steps_mean']:.2f}  "
-                f"batch {point['batch_rows']['mean']:5.2f}  step {point['step_ms']['p50']:6.1f} ms",
-                flush=True,
-            )
-    return results
+Say = Callable[[str], None]
 
 
-def held(points: dict[int, dict[str, Any]]) -> int:
-    """The largest load at which all frames together are on time to 99 %."""
-    return max((n for n, p in points.items() if p["on_time_frame_ratio"] >= HELD), default=0)
+def simulated(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
+    """Every variant on every case of one device at every load."""
+    chosen = [c for c in cases(arguments.simulate) if c.name in arguments.cases.split(",")]
+    points: list[Point] = []
+    say(HEAD)
+    for case in chosen:
+        for load in _numbers(arguments.load):
+            for variant in VARIANTS:
+                point = measure(
+                    case, load, variant, seeds=arguments.seeds, seconds=arguments.seconds or 60.0
+                )
+                points.append(point)
+                say(line(point))
+    for case in chosen:
+        say(
+            "\nclean of admitted streams, frames on time in %, goodput / bound\n\n"
+            + grid(points, case.name)
+        )
+    if arguments.plot:
+        titles = {f"{arguments.simulate}, {c.name}": c.name for c in chosen}
+        panels = {t: _plotted(points, name) for t, name in titles.items()}
+        Path(arguments.plot).write_text(svg(panels), encoding="utf-8")
+    return summary(points, chosen, arguments.seconds or 60.0)
 
 
-def behind(results: Results) -> list[dict[str, Any]]:
-    """Points at which edf-s is behind another policy by more than noise."""
-    ours = results["edf-s"]
+def _plotted(points: list[Point], case: str) -> list[Point]:
+    """edf-s with and without admission, the baselines without."""
     return [
-        {"streams": load, "policy": name, "edf_s": mine["on_time_frame_ratio"], "other": other}
-        for name, points in results.items()
-        for load, mine in ours.items()
-        if (other := points[load]["on_time_frame_ratio"]) > mine["on_time_frame_ratio"] + NOISE
+        p
+        for p in points
+        if p.case == case
+        and not p.variant.anytime
+        and (p.variant.policy == "edf-s" or not p.variant.admission)
     ]
 
 
-def summary(results: Results, seconds: float) -> dict[str, Any]:
-    streams = {name: held(points) for name, points in results.items()}
-    return {
-        "benchmark": "policies",
-        "seconds": seconds,
-        "streams_held": streams,
-        "ratio": {
-            name: round(streams["edf-s"] / count, 2) if count else None
-            for name, count in streams.items()
-            if name != "edf-s"
-        },
-        "edf_s_behind": behind(results),
-        "on_time": {
-            name: {str(n): p["on_time_frame_ratio"] for n, p in points.items()}
-            for name, points in results.items()
-        },
-        "steps_mean": {
-            name: {str(n): p["steps_mean"] for n, p in points.items()}
-            for name, points in results.items()
-        },
-    }
+def exact(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
+    found = tiny_cases(arguments.exact)
+    say(tiny_table(found))
+    return tiny_summary(found)
 
 
-def table(results: Results) -> str:
-    """On-time ratio (mean steps) by policy and load."""
-    loads = sorted(next(iter(results.values())))
-    head = "| policy |" + "".join(f" {n} |" for n in loads) + " held |"
-    rows = [head, "|---|" + "---|" * (len(loads) + 1)]
-    for name, points in results.items():
-        cells = "".join(
-            f" {100 * points[n]['on_time_frame_ratio']:.1f} ({points[n]['steps_mean']:.2f}) |"
-            for n in loads
-        )
-        rows.append(f"| {name} |{cells} {held(points)} |")
-    return "\n".join(rows)
+def real(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
+    result = compare_real(
+        arguments.model,
+        loads=[int(n) for n in arguments.loads.split(",")],
+        seconds=arguments.seconds or 10.0,
+        names=arguments.policies.split(","),
+        say=say,
+    )
+    say(real_table(result))
+    return result
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(x) for x in text.split(",")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10.0, help="counted time of each point")
-    parser.add_argument("--loads", default="4,8,12,16,20,24", help="streams, comma separated")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="comma separated")
-    parser.add_argument("--model", default="toybox")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--simulate", choices=sorted(CURVES), help="device curve")
+    mode.add_argument("--exact", type=int, metavar="N", help="so many tiny cases")
+    mode.add_argument("--real", action="store_true", help="the real engine, the default")
+    parser.add_argument("--seconds", type=float, help="of each point; simulated 60, real 10")
+    parser.add_argument("--json", action="store_true", help="print only the JSON line")
+    parser.add_argument("--load", default="1.25", help="simulated: of capacity, comma separated")
+    parser.add_argument("--seeds", type=int, default=3, help="simulated: runs of each point")
+    parser.add_argument("--cases", default="large,tight,mixed,small", help="simulated")
+    parser.add_argument("--plot", metavar="FILE.svg", help="simulated: goodput over load")
+    parser.add_argument("--loads", default="4,6,8,12,16,20", help="real: streams, comma separated")
+    parser.add_argument("--policies", default=",".join(CONTENDERS), help="real, comma separated")
+    parser.add_argument("--model", default="toybox", help="real")
     arguments = parser.parse_args()
-    loads = [int(n) for n in arguments.loads.split(",")]
-    policies = arguments.policies.split(",")
-    results = sweep(load_model(arguments.model), loads, arguments.seconds, policies)
-    print(table(results))
-    line = summary(results, arguments.seconds)
-    for name, ratio in line["ratio"].items():
-        print(f"edf-s holds {ratio} times the streams of {name}")
-    print(json.dumps(line))
+    say: Say = (lambda text: None) if arguments.json else (lambda text: print(text, flush=True))
+    if arguments.simulate:
+        result = simulated(arguments, say)
+    elif arguments.exact:
+        result = exact(arguments, say)
+    else:
+        result = real(arguments, say)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
