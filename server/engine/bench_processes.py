@@ -3,10 +3,14 @@
 Every process loads the model, serves one stream alone and counts its frames; all start to count
 together. The operating system shares the cores. What it is not: the policy of that name, which acts
 the same inside one engine (policies/process_per_stream.py).
+
+Run as a module it is one of those processes: it says "ready" when its engine is warm, begins when it
+is told to on standard input, and prints its figures as one JSON line.
 """
 
-import multiprocessing
-import queue
+import json
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -17,7 +21,7 @@ from onbeat.server.engine.bench import JOIN_SECONDS, run_streams
 
 PROCESS_BYTES = 700_000_000
 """What a process with torch and the embedded model may take."""
-START_SECONDS, LATE_SECONDS = 180.0, 60.0
+Child = subprocess.Popen[str]
 
 
 def room_for_processes() -> int:
@@ -30,40 +34,33 @@ def run_processes(model_name: str, *, streams: int, seconds: float) -> dict[str,
 
     Raises RuntimeError if a process ends without a result.
     """
-    context = multiprocessing.get_context("spawn")
-    results: Any = context.Queue()
-    gate = context.Barrier(streams)
-    children = [
-        context.Process(target=_serve, args=(model_name, i, seconds, gate, results), daemon=True)
-        for i in range(streams)
-    ]
-    for child in children:
-        child.start()
+    children = [_start(model_name, seconds) for _ in range(streams)]
     try:
-        found = [results.get(timeout=START_SECONDS + seconds + LATE_SECONDS) for _ in children]
-    except queue.Empty as error:
-        raise RuntimeError(f"processes: not all of {streams} gave a result") from error
+        for child in children:
+            _hear(child)
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
+            time.sleep(JOIN_SECONDS)
+        return _together([json.loads(_hear(child)) for child in children])
     finally:
         for child in children:
-            child.join(timeout=5.0)
             child.kill()
-    return _together(found)
+            child.communicate()
 
 
-def _serve(model_name: str, index: int, seconds: float, gate: Any, results: Any) -> None:
-    def begin() -> None:
-        gate.wait(START_SECONDS)
-        time.sleep(index * JOIN_SECONDS)
+def _start(model_name: str, seconds: float) -> Child:
+    command = [sys.executable, "-m", __name__, model_name, str(seconds)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    result = run_streams(
-        load_model(model_name),
-        streams=1,
-        seconds=seconds,
-        policy="fcfs-chunk",
-        admission=False,
-        begin=begin,
-    )
-    results.put({k: v for k, v in result.items() if isinstance(v, int | float)})
+
+def _hear(child: Child) -> str:
+    assert child.stdout is not None
+    text = child.stdout.readline()
+    if not text:
+        raise RuntimeError(f"a process of the benchmark ended: status {child.wait()}")
+    return text
 
 
 def _together(found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -76,3 +73,23 @@ def _together(found: list[dict[str, Any]]) -> dict[str, Any]:
         "worst_stream_ratio": min(ratios),
         "steps_mean": round(sum(r["steps_mean"] for r in found) / len(found), 3),
     }
+
+
+def main() -> None:
+    def begin() -> None:
+        print("ready", flush=True)
+        sys.stdin.readline()
+
+    result = run_streams(
+        load_model(sys.argv[1]),
+        streams=1,
+        seconds=float(sys.argv[2]),
+        policy="fcfs-chunk",
+        admission=False,
+        begin=begin,
+    )
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
