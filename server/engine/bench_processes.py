@@ -4,8 +4,8 @@ Every process loads the model, serves one stream alone and counts its frames; al
 together. The operating system shares the cores. What it is not: the policy of that name, which acts
 the same inside one engine (policies/process_per_stream.py).
 
-Run as a module it is one of those processes: it says "ready" when its engine is warm, begins when it
-is told to on standard input, and prints its figures as one JSON line.
+Run as a module it is one of those processes: it says "ready" when its engine is warm, begins when
+it is told to on standard input, and prints its figures as one JSON line.
 """
 
 import json
