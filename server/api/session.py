@@ -164,6 +164,11 @@ class Session:
         if self.queued is not None:
             self._alone_since = time.monotonic()
 
+    def rested(self) -> None:
+        """A running stream that is paused does not wait for room any more."""
+        if self.paused and self.state == "live":
+            self.queued = None
+
     def refuse(self, error: ApiError) -> None:
         """The engine does not take the stream: at once, or when it came back."""
         if self.opened.done():

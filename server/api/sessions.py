@@ -140,6 +140,7 @@ class SessionManager:
         session.seed = control.seed if control.seed is not None else session.seed
         session.steps = control.steps if control.steps is not None else session.steps
         session.user_paused = session.user_paused if control.paused is None else control.paused
+        session.rested()
         self._hub.send(
             ControlStream(
                 stream_id=session.stream_id,
@@ -201,6 +202,7 @@ class SessionManager:
             return
         before = session.paused
         session.auto_paused = wanted
+        session.rested()
         if session.paused != before:
             self._hub.send(
                 ControlStream(

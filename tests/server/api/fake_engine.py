@@ -137,6 +137,10 @@ class FakeEngine:
         found = [c for c in self.commands if isinstance(c, OpenStream)]
         return [command for command in found if command.kind == kind]
 
+    def queue(self, stream_id: str) -> None:
+        """As if a stream that was resumed found the engine full."""
+        self._events.put(StreamQueued(stream_id=stream_id, position=1, estimated_seconds=None))
+
     # ---- inside --------------------------------------------------------------------------------
 
     def announcement(self) -> EngineReady:
@@ -168,7 +172,8 @@ class FakeEngine:
         elif command.kind == "live" and live >= self.capacity:
             self._refuse(command, "capacity", f"{live} streams run, {self.capacity} fit.")
         else:
-            stream = Stream(command, recognised=_words(command.prompt))
+            recognised = _words(command.prompt)
+            stream = Stream(command, paused=command.paused, recognised=recognised)
             self.streams[command.stream_id] = stream
             opened = StreamOpened(stream_id=command.stream_id, recognised=stream.recognised)
             self._events.put(opened)

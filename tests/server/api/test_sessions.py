@@ -110,6 +110,26 @@ def test_a_control_of_a_paused_session_is_answered_at_once(server: Server) -> No
     assert resumed["status"] == "live" and resumed["applied"] is True
 
 
+def test_a_session_may_be_opened_paused(server: Server) -> None:
+    made = server.session(paused=True)
+    assert made["status"] == "paused" and server.engine.opened("live")[-1].paused
+    assert not server.media.broadcasts[0].chunks
+    url = f"/v1/sessions/{made['id']}"
+    assert server.http.patch(url, json={"paused": False}).json()["status"] == "live"
+    until(lambda: server.media.broadcasts[0].chunks)
+
+
+def test_a_resumed_session_may_have_to_wait_until_it_is_paused_again(server: Server) -> None:
+    made = server.session(paused=True)
+    url = f"/v1/sessions/{made['id']}"
+    server.http.patch(url, json={"paused": False})
+    server.engine.queue(made["id"])
+    waiting = until(lambda: (s := server.http.get(url).json())["status"] == "queued" and s)
+    assert waiting["queue_position"] == 1
+    paused = server.http.patch(url, json={"paused": True}).json()
+    assert paused["status"] == "paused" and paused["queue_position"] is None
+
+
 def test_one_stream_too_many_is_told_its_place(start_server: StartServer) -> None:
     server = start_server(engine=FakeEngine(capacity=1))
     server.session()

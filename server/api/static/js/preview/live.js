@@ -183,6 +183,7 @@ export class Live extends EventTarget {
     const engine = this.status?.engine_state;
     if (engine === "restarting" || engine === "failed") this.#enter({ name: engine });
     else if (this.settings.paused && this.picture) this.#enter({ name: "paused" });
+    else if (this.status?.status === "queued") this.#enter({ name: "queued", position: this.status.queue_position, estimate: this.status.estimated_wait_s });
     else if (engine === "starting") this.#enter({ name: "warming" });
     else this.#enter({ name: this.picture ? "playing" : "buffering" });
   }
@@ -218,7 +219,7 @@ export class Live extends EventTarget {
     const now = performance.now();
     const packets = this.received?.packets ?? 0;
     if (packets !== this.heard.packets) this.heard = { ...this.heard, packets, media: now };
-    const resting = this.settings.paused || (this.status && this.status.engine_state !== "ready");
+    const resting = this.settings.paused || (this.status && (this.status.engine_state !== "ready" || this.status.status === "queued"));
     if (peer.channel && now - this.heard.pong > PONG_LIMIT_MS) peer.lose("The server has not answered for 6 seconds.");
     else if (!resting && now - this.heard.media > MEDIA_LIMIT_MS) peer.lose("No picture has come for 7 seconds.");
   }
