@@ -16,10 +16,11 @@ from onbeat.server.api.metrics import Metrics
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.telemetry import TICK_SECONDS, Telemetry, session_status
+from onbeat.server.api.traces import Traces
 from onbeat.server.api.viewers import Viewers
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import ChunkPayload
-from onbeat.server.engine.messages import EngineDown, EngineReady, EngineStats, Event
+from onbeat.server.engine.messages import EngineDown, EngineReady, EngineStats, Event, TraceReply
 from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.store import JobStore
@@ -45,6 +46,7 @@ class Front:
         self.sessions = SessionManager(settings, hub, media, self._refused)
         self.viewers = Viewers(self.sessions, media, settings.max_viewers, self._refused)
         self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
+        self.traces = Traces(hub)
         self.store = JobStore(settings.data_dir / DATABASE)
         self.artifacts = Artifacts(settings.data_dir / ARTIFACTS)
         self.worker = JobWorker(
@@ -96,8 +98,10 @@ class Front:
         await self.sessions.sweep(now)
         if count % JOB_TICKS == 0:
             await self._count_jobs()
-        for sent in self.telemetry.sample(now):
+        for session, sent in self.telemetry.sample(now):
             self.metrics.sent(sent)
+            if sent.encode_missed:
+                self.traces.late(session.id, sent.encode_missed)
         self.telemetry.tick(now)
         if count % STATUS_TICKS == 0:
             for session in self.sessions.all():
@@ -127,6 +131,8 @@ class Front:
                 self.metrics.model(event)
             case EngineDown(restarting=True):
                 self.metrics.engine_restarted()
+            case TraceReply():
+                self.traces.answered(event)
             case EngineStats():
                 self.metrics.engine_stats(event)
                 if not self._loop.is_closed():
@@ -136,8 +142,9 @@ class Front:
         match what:
             case "chunk":
                 self.metrics.chunk(detail)
+                self.traces.arrived(session.id, detail)
             case "dropped":
-                self.metrics.chunk_dropped(detail)
+                self.metrics.chunk_dropped(detail, session.ready.chunk_frames)
             case "applied":
                 asked = session.asked_at(detail.revision)
                 if asked is not None:

@@ -75,6 +75,8 @@ class Sent:
     on_time: int
     sent: int
     dropped: dict[str, int]
+    encode_missed: int
+    """Due, not sent in time, and the engine had had them in time."""
 
 
 class SessionMeter:
@@ -94,12 +96,15 @@ class SessionMeter:
         self._sent_due, self._sent_on_time = Window(), Window()
         self._made = Window(FPS_SECONDS)
         self._since: float | None = None
+        self._late = (0, 0)
+        """Frames of late chunks since the last sample, and between the two before it."""
 
     def delivered(self, event: ChunkReady, now: float) -> None:
         """A chunk arrived from the engine."""
         self._made_due.add(now, event.frames)
         self._made_on_time.add(now, event.frames if event.on_time else 0)
         self._made.add(now, event.frames)
+        self._late = (self._late[0] + (0 if event.on_time else event.frames), self._late[1])
         self._since = now if self._since is None else self._since
         self.chunk, self.steps = event.chunk, event.steps
         self.by_steps[event.steps] += 1
@@ -128,11 +133,20 @@ class SessionMeter:
             on_time=stats.frames_on_time - old.frames_on_time,
             sent=stats.frames_sent - old.frames_sent,
             dropped=dropped,
+            encode_missed=self._encode_missed(old, stats, dropped.get("skipped", 0)),
         )
         self._sent_due.add(now, sent.due)
         self._sent_on_time.add(now, sent.on_time)
         self.dropped_frames += sum(n for cause, n in dropped.items() if cause != "skipped")
         return sent
+
+    def _encode_missed(self, old: BroadcastStats, new: BroadcastStats, skipped: int) -> int:
+        """Frames not sent in time, but for those of chunks that never came or came late. A late
+        chunk's frames may count at the sender one sample after it came."""
+        due, on_time = new.frames_due - old.frames_due, new.frames_on_time - old.frames_on_time
+        missed = due - on_time - skipped - sum(self._late)
+        self._late = (0, self._late[0])
+        return max(0, missed)
 
     def on_time_ratio(self, now: float) -> float | None:
         """At the sender over the last 10 s; without viewers, as the engine delivered."""

@@ -114,6 +114,7 @@ class Metrics:
         self._due = self._counter("frames_due", "Frames due at senders with viewers")
         self._on_time = self._counter("frames_on_time", "Frames sent on time")
         self._dropped = self._counter("frames_dropped", "Frames not sent", "reason")
+        self._missed = self._counter("frames_missed", "Live frames late or never made", "cause")
         self._chunks = self._counter("chunks", "Live chunks by outcome", "outcome")
         self._by_steps = self._counter("chunk_steps", "Live chunks by denoise steps", "steps")
         self._jobs = self._counter("jobs", "Finished jobs", "outcome")
@@ -130,11 +131,15 @@ class Metrics:
         self._generated.inc(event.frames)
         self._chunks.labels("on_time" if event.on_time else "late").inc()
         self._by_steps.labels(str(event.steps)).inc()
+        if event.cause is not None:
+            self._missed.labels(event.cause).inc(event.frames)
         for stage in STAGES:
             self._stage.labels(stage).observe(getattr(event.stages, stage))
 
-    def chunk_dropped(self, event: ChunkDropped) -> None:
+    def chunk_dropped(self, event: ChunkDropped, frames: int) -> None:
         self._chunks.labels(f"dropped_{event.cause}").inc()
+        if event.cause != "paused":  # nothing was due
+            self._missed.labels(event.cause).inc(frames)
 
     def rejected(self, code: str) -> None:
         self._rejected.labels(code if code in ("capacity", "invalid", "viewers") else "other").inc()
@@ -166,6 +171,7 @@ class Metrics:
         self._due.inc(sent.due)
         self._on_time.inc(sent.on_time)
         self._sent.inc(sent.sent)
+        self._missed.labels("encode").inc(sent.encode_missed)
         for reason, count in sent.dropped.items():
             self._dropped.labels(reason).inc(count)
 

@@ -12,6 +12,7 @@ from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import served
 from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview
+from onbeat.server.api.traces import LONGEST_SECONDS
 from onbeat.server.engine.messages import EngineReady
 
 router = APIRouter(tags=["status"])
@@ -72,6 +73,17 @@ def _model(front: Front, announced: EngineReady) -> dict[str, Any]:
         "capacity_streams": front.hub.capacity_streams,
         "calibrated_streams": announced.capacity_streams,
     }
+
+
+@router.get("/v1/trace", operation_id="trace", response_class=Response)
+async def trace(
+    front: FrontDep, seconds: Annotated[float, Query(gt=0, le=LONGEST_SECONDS)] = 1
+) -> Response:
+    """What ran in the last seconds, in Chrome's trace format: open it at ui.perfetto.dev."""
+    served(front.hub)
+    headers = {"content-disposition": 'attachment; filename="onbeat-trace.json"'}
+    data = await front.traces.file(seconds)
+    return Response(data, media_type="application/json", headers=headers)
 
 
 @router.get("/v1/overview", operation_id="overview", response_model=Overview)

@@ -45,6 +45,8 @@ class Telemetry:
         self._first_seen: set[str] = set()
         self._due, self._on_time = Window(), Window()
         self.rejected: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()
+        """Frames by cause."""
         self.frames_due = self.frames_on_time = 0
         self.job_counts: dict[str, int] = {}
         self.history: deque[dict[str, float | int | None]] = deque(
@@ -59,6 +61,8 @@ class Telemetry:
     def _watch(self, what: str, session: Session, detail: Any) -> None:
         if what == "chunk":
             self._chunk(detail)
+        elif what == "dropped":
+            self._missed(detail.cause, session.ready.chunk_frames)
         elif what == "closed":
             self._first_seen.discard(session.id)
 
@@ -66,6 +70,8 @@ class Telemetry:
         now = time.monotonic()
         for name in STAGES:
             self._windows[name].add(now, getattr(event.stages, name))
+        if event.cause is not None:
+            self._missed(event.cause, event.frames)
 
     def engine_stats(self, stats: EngineStats) -> None:
         """A report of the engine: each list is what happened since the last one."""
@@ -82,15 +88,21 @@ class Telemetry:
             for name in COPIES:
                 self._copied[name] += getattr(stats.transfer, name)
 
-    def sample(self, now: float) -> list[Sent]:
+    def sample(self, now: float) -> list[tuple[Session, Sent]]:
         """Asks every sender for its totals; what is new since the last time."""
-        sent = [self._sample(session, now) for session in self._sessions.all()]
+        sampled = [(session, self._sample(session, now)) for session in self._sessions.all()]
+        sent = [each for _, each in sampled]
         due, on_time = sum(s.due for s in sent), sum(s.on_time for s in sent)
+        self._missed("encode", sum(s.encode_missed for s in sent))
         self.frames_due += due
         self.frames_on_time += on_time
         self._due.add(now, due)
         self._on_time.add(now, on_time)
-        return sent
+        return sampled
+
+    def _missed(self, cause: str, frames: int) -> None:
+        if frames:
+            self.missed[cause] += frames
 
     def _sample(self, session: Session, now: float) -> Sent:
         sent = session.meter.sampled(session.broadcast.stats(), now)
@@ -178,6 +190,7 @@ class Telemetry:
             "frames_on_time": self.frames_on_time,
             "on_time_ratio_10s": ratio(self._on_time.total(now), self._due.total(now)),
             "on_time_ratio": ratio(self.frames_on_time, self.frames_due),
+            "frames_missed": {k: n for k, n in self.missed.items() if k != "paused"},
         }
 
     def _batch(self, now: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,6 +33,9 @@ def streams(
     policy: Annotated[PolicyChoice, typer.Option(help="scheduling policy")] = PolicyChoice.EDF_S,
     admission: Annotated[bool, typer.Option(help="refuse streams beyond capacity")] = True,
     model: Annotated[str, typer.Option(help="registered model")] = "toybox",
+    trace: Annotated[
+        Path | None, typer.Option(help="write the last 10 s as a trace file for ui.perfetto.dev")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print only the JSON line")] = False,
 ) -> None:
     """Run live streams on the real engine without a network and count frames on time."""
@@ -44,6 +48,7 @@ def streams(
         seconds=seconds,
         policy=policy.value,
         admission=admission,
+        trace=trace,
     )
     if not as_json:
         for name, value in result.items():

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from onbeat.models.spec import CausalModel, ModelSpec
@@ -26,6 +27,7 @@ from onbeat.server.engine.messages import (
     StreamRefused,
 )
 from onbeat.server.engine.settings import HEADROOM, EngineSettings
+from onbeat.server.engine.trace import LONGEST_SECONDS
 
 PROMPTS = (
     "a red ball bouncing over the sea",
@@ -64,6 +66,7 @@ class _Count:
     refused: Counter[str] = field(default_factory=Counter)
     reason: str = ""
     drops: Counter[str] = field(default_factory=Counter)
+    late: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     stats: list[EngineStats] = field(default_factory=list)
 
@@ -82,9 +85,11 @@ def run_streams(
     headroom: float = HEADROOM,
     max_rows: int = 16,
     begin: Callable[[], None] = lambda: None,
+    trace: Path | None = None,
 ) -> dict[str, Any]:
     """Offers `streams` live streams and counts frames on time over `seconds`. `begin` is called
-    when the engine is warm, before the first stream.
+    when the engine is warm, before the first stream; `trace` is a file for what ran in the last of
+    the counted seconds.
 
     Returns plain JSON values. Raises RuntimeError if the engine fails or leaks a page or a slot.
     """
@@ -109,6 +114,8 @@ def run_streams(
         count.end = count.start + seconds
         while time.monotonic() < count.end + 0.1:
             _take(engine, count, 0.05)
+        if trace is not None:
+            trace.write_bytes(engine.trace(min(seconds, LONGEST_SECONDS)))
     finally:
         engine.close()
     _check(engine)
@@ -148,6 +155,7 @@ def _take(engine: LocalEngine, count: _Count, timeout: float) -> None:
                 stream = count.streams[event.stream_id]
                 stream.on_time += event.on_time
                 stream.missed += not event.on_time
+                count.late.update([event.cause] if event.cause else [])
                 stream.steps.append(event.steps)
         case ChunkDropped(stream_id=stream_id, cause=cause, playout_at=playout_at):
             if count.counts(playout_at):
@@ -200,6 +208,7 @@ def _result(
         "capacity_streams": ready.capacity_streams,
         "refused": {"count": sum(count.refused.values()), **count.refused, "reason": count.reason},
         "drops": dict(count.drops),
+        "late": dict(count.late),
         "late_chunks": sum(s.missed for s in count.streams.values()) - sum(count.drops.values()),
         "failures": count.failures[:5],
         "steps_mean": _mean(steps),

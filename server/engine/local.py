@@ -20,7 +20,8 @@ from onbeat.server.engine.messages import (
     ReleaseSlot,
     Shutdown,
 )
-from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.perfetto import chrome_trace
+from onbeat.server.engine.settings import EngineSettings, MonotonicClock
 from onbeat.server.engine.slots import MemorySlots, read_slot, slot_bytes
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,11 @@ class LocalEngine:
         """The chunk's final latents; call before `take`."""
         assert self._slots is not None, "no chunk before the engine is ready"
         return read_slot(self._slots.read(event.slot), event, self._width)[2]
+
+    def trace(self, seconds: float) -> bytes:
+        """What ran in the last seconds, as a trace file."""
+        assert self._engine is not None, "nothing ran before the engine is ready"
+        return chrome_trace(self._engine.trace.since(MonotonicClock().now() - seconds))
 
     def close(self) -> None:
         if self._closed:

@@ -6,7 +6,6 @@ they are and become a trace file there (perfetto.py). What it is not: counters (
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import takewhile
 
 from onbeat.server.engine.device import Decoded
 from onbeat.server.engine.messages import TraceReply, TraceRequest
@@ -38,10 +37,8 @@ class Trace:
         self._records: deque[AnyRecord] = deque(maxlen=MOST_RECORDS)
 
     def since(self, instant: float) -> list[AnyRecord]:
-        """Records that ended after `instant`, oldest first."""
-        recent = list(takewhile(lambda r: r.end > instant, reversed(self._records)))
-        recent.reverse()
-        return recent
+        """Records that ended after `instant`, oldest first. From any thread."""
+        return [record for record in list(self._records) if record.end > instant]
 
     def planned(
         self,

@@ -25,7 +25,10 @@ from onbeat.server.engine.messages import (
     StreamQueued,
     StreamRefused,
     StreamStats,
+    TraceReply,
+    TraceRequest,
 )
+from onbeat.server.engine.records import Forward, Row
 from onbeat.server.engine.track import BucketCost
 
 KNOWN_WORDS = frozenset("a red green blue ball square on white black bounces".split())
@@ -91,6 +94,8 @@ class FakeEngine:
                     self.streams.pop(stream_id, None)
                     self.waiting = [c for c in self.waiting if c.stream_id != stream_id]
                     self._let_in()
+                case TraceRequest() if not self.silent.is_set():
+                    self._events.put(_traced(command))
                 case _:
                     pass
 
@@ -285,6 +290,14 @@ def _stats(stream: Stream) -> StreamStats:
         paused=stream.paused,
         level=1,
         level_name="1 of 2 steps",
+    )
+
+
+def _traced(command: TraceRequest) -> TraceReply:
+    now = time.monotonic()
+    forward = Forward(now, now - 0.01, [Row("session_x", 3, "step", 1, 2, 1)])
+    return TraceReply(
+        request=command.request, start=now - command.seconds, end=now, records=[forward]
     )
 
 

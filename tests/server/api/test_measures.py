@@ -1,5 +1,8 @@
 """Windows, percentiles and the meter of a session, on given instants."""
 
+from dataclasses import replace
+
+import msgspec
 import numpy as np
 import pytest
 
@@ -40,6 +43,24 @@ def test_the_sender_decides_what_was_on_time() -> None:
     assert meter.on_time_ratio(101.0) == 0.9 and meter.dropped_frames == 1
     again = meter.sampled(meter.sender, 101.0)
     assert (again.due, again.sent, again.dropped) == (0, 0, {"late": 0})
+
+
+def test_what_the_engine_had_in_time_and_did_not_leave_in_time_is_the_encoders() -> None:
+    meter = SessionMeter()
+    late = msgspec.structs.replace(ready_chunk("s", 0), on_time=False, cause="queue")
+    meter.delivered(late, 100.0)
+    meter.delivered(ready_chunk("s", 1), 100.2)
+    dropped = {"late": late.frames + 2, "skipped": 4}
+    due = 4 + 2 * late.frames
+    on_time = late.frames - 2
+    stats = BroadcastStats(frames_due=due, frames_on_time=on_time, frames_dropped=dropped)
+    assert meter.sampled(stats, 100.5).encode_missed == 2
+    assert meter.sampled(stats, 101.0).encode_missed == 0
+    meter.delivered(late, 101.1)
+    assert meter.sampled(stats, 101.5).encode_missed == 0
+    again = replace(stats, frames_due=due + late.frames)
+    assert meter.sampled(again, 102.0).encode_missed == 0, "they count a sample later"
+    assert meter.sampled(replace(again, frames_due=due + 2 * late.frames), 102.5).encode_missed
 
 
 def test_dropped_chunks_count_once() -> None:
