@@ -222,6 +222,8 @@ class Engine:
             assert stream.state is not None, stream_id
             stream.state = self._executor.end_chunk(stream.state)
             self._finish(stream, early=True)
+        if plan.finish:
+            self.delivery.flush(now, self.roster.streams)  # not only when this tick's batch is done
         return plan
 
     def _with_work(self, now: float) -> list[Stream]:

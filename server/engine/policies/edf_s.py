@@ -16,12 +16,13 @@ from collections.abc import Sequence
 
 from onbeat.server.engine.cost import GAIN
 from onbeat.server.engine.policies.feasible import (
+    MANY,
     Size,
     Work,
-    chunks,
     demand,
+    fewest_late,
     knee,
-    on_time,
+    late,
     slack,
     useful_sizes,
     victims,
@@ -35,6 +36,8 @@ STEP_RESERVE, JOB_RESERVE = 0.4, 0.2
 further steps or jobs run."""
 
 TURNS = 7
+NEAR = 3
+"""Batches this much smaller than all that is ready are compared too: one victim may be enough."""
 
 
 class EdfS:
@@ -44,6 +47,7 @@ class EdfS:
         self._max_rows = max_rows
         self._anytime = anytime
         self._jobs = JobTurns()
+        self._size_before = max_rows
 
     def plan(self, now: float, candidates: Sequence[Candidate], cost: StepCost) -> Plan:
         live, jobs, drops = self._sorted_out(now, candidates, cost.median(1))
@@ -56,6 +60,11 @@ class EdfS:
                 finish = self._early(now, wanted, live, needed, cost)
                 wanted = [c for c in wanted if c.stream not in finish]
             rows = self._batch(now, wanted, live, needed, cost)
+            over = _over_after(now + cost.predict(sum([c.width for c in rows])), wanted)
+            if over and self._anytime:
+                finish |= over
+                wanted = [c for c in wanted if c.stream not in over]
+                rows = [c for c in rows if c.stream not in over]
         if jobs and len(rows) == len(wanted):
             rows = self._with_jobs(now, rows, jobs, live, cost)
         return Plan(
@@ -161,14 +170,18 @@ class EdfS:
     ) -> tuple[int, float, bool]:
         """Rows of a batch, its median seconds, and whether all chunks are on time with it."""
         margin = cost.predict(1) / cost.median(1)
-        at = knee(sizes, cost)
-        size, step = sizes[at]
-        best = on_time(now, needed, size, step * margin)
-        if best == chunks(needed):
+        size, step = sizes[knee(sizes, cost)]
+        if not late(now, needed, size, step * margin, 0):
             return size, step, True
-        counted = [(on_time(now, needed, n, t * margin), n / t, n, t) for n, t in sizes]
-        _, _, size, step = max(counted)
-        return size, step, False
+        for n, t in reversed(sizes if len(needed) <= MANY else sizes[-1:]):
+            if not late(now, needed, n, t, 0):
+                return n, t, True
+        most = sizes[-1][0]
+        close = [(n, cost.median(n)) for n in range(max(1, most - NEAR), most)]
+        self._size_before, step = fewest_late(
+            now, needed, [*sizes, *close], margin, self._size_before
+        )
+        return self._size_before, step, False
 
     def _with_jobs(
         self,
@@ -193,6 +206,12 @@ class EdfS:
             taken = size
             left -= extra
         return rows
+
+
+def _over_after(end: float, wanted: Sequence[Candidate]) -> set[str]:
+    """Chunks with a valid picture whose time is over before a batch that ends then: the picture
+    that they have is on time, a better one is not."""
+    return {c.stream for c in wanted if c.optional and c.droppable and c.deadline < end}
 
 
 def _first(rows: Sequence[Candidate], size: int) -> list[Candidate]:

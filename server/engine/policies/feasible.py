@@ -14,6 +14,7 @@ HORIZON_CHUNKS = 2
 """How many chunks of each stream are looked at beyond the one under way."""
 START_SECONDS = 0.25
 """Within this a late first chunk is expected when work is counted."""
+MANY, NEAREST = 1000, 4
 NEEDED_LATER = 2
 """Rows that a later chunk needs at the lowest quality: a commit and a step."""
 
@@ -59,24 +60,24 @@ def window(live: Iterable[Candidate]) -> float:
     return min((c.deadline - c.arrival for c in live if c.droppable), default=0.0)
 
 
-def on_time(now: float, work: Sequence[Work], size: int, step: float) -> int:
-    """How many chunks are on time if every batch has `size` rows and takes `step` seconds, and late
-    chunks are left out. A chunk's rows run one after the other."""
-    used = done = 0
+def late(now: float, work: Sequence[Work], size: int, step: float, allowed: int) -> int:
+    """How many chunks are late if every batch has `size` rows and takes `step` seconds, and late
+    chunks are left out; stops counting beyond `allowed`. A chunk's rows run one after the other."""
+    used = missed = 0
     for deadline, release, each, count in work:
-        alone = each * step
-        if (release if release > now else now) + alone > deadline:
-            continue
-        room = (int((deadline - now) / step) * size - used) // each
-        fit = count if count < room else room
-        if fit > 0:
-            used += fit * each
-            done += fit
-    return done
-
-
-def chunks(work: Sequence[Work]) -> int:
-    return sum(entry[3] for entry in work)
+        if (release if release > now else now) + each * step > deadline:
+            missed += count
+        else:
+            room = (int((deadline - now) / step) * size - used) // each
+            if count <= room:
+                used += count * each
+                continue
+            room = max(room, 0)
+            used += room * each
+            missed += count - room
+        if missed > allowed:
+            break
+    return missed
 
 
 def useful_sizes(cost: StepCost, most: int) -> list[Size]:
@@ -90,6 +91,26 @@ def useful_sizes(cost: StepCost, most: int) -> list[Size]:
             best = max(best, size / seconds)
             useful.append((size, seconds))
     return useful
+
+
+def fewest_late(
+    now: float, work: Sequence[Work], sizes: Sequence[Size], margin: float, before: int
+) -> Size:
+    """The size at which the fewest chunks are late when forwards take `margin` times their median,
+    the fastest of equals.
+
+    `before`: the last answer. It is tried first, so that the others are soon found to be worse; of
+    very much work only the sizes next to it are compared, as it changes little from tick to tick.
+    """
+    order = sorted(sizes, key=lambda s: (abs(s[0] - before), -s[0]))
+    if len(work) > MANY:
+        order = order[:NEAREST]
+    best, least = order[0], 1 << 30
+    for size, seconds in order:
+        missed = late(now, work, size, margin * seconds, least)
+        if missed < least or (missed == least and size * best[1] > best[0] * seconds):
+            best, least = (size, seconds), missed
+    return best
 
 
 def knee(sizes: Sequence[Size], cost: StepCost) -> int:
