@@ -103,8 +103,8 @@ def start_rows(
         m.name: _initial(states, i, m, [s[m.name] if s else None for s in given], device)
         for i, m in enumerate(modalities)
     }
-    split = _unbatch(latents, len(states))
-    return [replace(state, latents=x) for state, x in zip(states, split, strict=True)]
+    rows = zip(states, _unbatch(latents), strict=True)
+    return [replace(state, latents=x) for state, x in rows]
 
 
 def latents_of(states: Sequence[ChunkState]) -> dict[str, Tensor]:
@@ -142,9 +142,20 @@ def step_rows(states: Sequence[ChunkState], predictions: Latents) -> list[ChunkS
     for i, name in enumerate(states[0].latents):  # in the model's order, which numbers the noise
         table = [state.samplers[name].table[state.step] for state in states]
         after[name], clean[name] = _run(states, i, predictions[name], table, steps)
-    count = len(states)
-    rows = zip(states, _unbatch(after, count), _unbatch(clean, count), strict=True)
-    return [replace(state, step=state.step + 1, latents=x, x0=x0) for state, x, x0 in rows]
+    rows = zip(states, _unbatch(after), _unbatch(clean), strict=True)
+    return [
+        ChunkState(
+            seed=state.seed,
+            stream=state.stream,
+            chunk=state.chunk,
+            step=state.step + 1,
+            steps=state.steps,
+            samplers=state.samplers,
+            latents=x,
+            x0=x0,
+        )
+        for state, x, x0 in rows
+    ]
 
 
 def end_chunk(state: ChunkState) -> ChunkState:
@@ -252,6 +263,6 @@ def _batch(rows: Sequence[Latents]) -> dict[str, Tensor]:
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def _unbatch(batch: Latents, rows: int) -> list[dict[str, Tensor]]:
-    split = {name: x.unbind(0) for name, x in batch.items()}
-    return [{name: x[i] for name, x in split.items()} for i in range(rows)]
+def _unbatch(batch: Latents) -> list[dict[str, Tensor]]:
+    rows = zip(*(x.unbind(0) for x in batch.values()), strict=True)
+    return [dict(zip(batch, row, strict=True)) for row in rows]

@@ -13,59 +13,65 @@ from torch import Tensor
 from onbeat.kernels.philox_normal.reference import philox_normal
 
 Floats = NDArray[np.float32]
-Rows = NDArray[np.intp] | slice
+_NEUTRAL = np.array((0.0, 1.0, np.inf, 0.0, 1.0, 0.0), dtype=np.float32)
+"""Coefficients that change nothing, column by column."""
 
 
 def consistency_step(
     x: Tensor, prediction: Tensor, coefficients: Tensor, keys: Tensor
 ) -> tuple[Tensor, Tensor]:
     """x, prediction float32 [r, N]; coefficients [r, 6]; keys int64 [r, 6] -> (next, clean)."""
-    k = coefficients.numpy().astype(np.float32)[:, :, None]
-    x_rn = x.detach().numpy()
-    clean = _scaled(prediction.detach().numpy(), k[:, 1])
-    clean = _added(clean, x_rn, k[:, 0])
-    clean = _clamped(clean, k[:, 2])
-    after = _scaled(clean, k[:, 4])
-    after = _added(after, x_rn, k[:, 3])
-    noisy = _rows(k[:, 5] != 0)
-    if noisy is not None:
-        z = philox_normal(keys[noisy], x.shape[1]).numpy()
-        z *= k[noisy, 5]
-        after = _own(after, clean)
-        after[noisy] += z
+    k = coefficients.numpy().astype(np.float32)
+    idle_x, idle_p, idle_clip, idle_next, idle_clean, idle_noise = (k == _NEUTRAL).all(0).tolist()
+    clean_x, clean_p, clip, next_x, next_clean, noise = k.T[:, :, None]
+    x_rn, clean = x.detach().numpy(), prediction.detach().numpy()
+    if not idle_p:
+        clean = _scaled(clean, clean_p)
+    if not idle_x:
+        clean = _plus(clean, x_rn, clean_x)
+    if not idle_clip:
+        clean = np.maximum(np.minimum(clean, clip), -clip)
+    after = clean if idle_clean else _scaled(clean, next_clean)
+    if not idle_next:
+        after = _plus(after, x_rn, next_x)
+    if not idle_noise:
+        after = _with_noise(after, noise, keys)
     return torch.from_numpy(after), torch.from_numpy(clean)
 
 
-def _rows(wanted: NDArray[np.bool_]) -> Rows | None:
-    """The rows of a mask [r, 1]: everything as a slice (a view, no copy), nothing as None."""
-    if wanted.all():
-        return slice(None) if len(wanted) else None
-    rows = np.flatnonzero(wanted)
-    return rows if rows.size else None
-
-
 def _scaled(values: Floats, factor: Floats) -> Floats:
-    return values if (factor == 1).all() else values * factor
+    """Products; 0 where the factor is, whatever the value."""
+    used = factor != 0
+    if used.all():
+        return values * factor
+    product = np.zeros(values.shape, np.float32)
+    np.multiply(values, factor, out=product, where=used)
+    return product
 
 
-def _added(total: Floats, x: Floats, factor: Floats) -> Floats:
-    rows = _rows(factor != 0)
-    if rows is None:
-        return total
-    total = total.copy()
-    total[rows] += x[rows] * factor[rows]
+def _plus(total: Floats, x: Floats, factor: Floats) -> Floats:
+    """total + x factor in rows whose factor is not 0, in new memory; others keep their bits."""
+    used = factor != 0
+    if used.all():
+        product = x * factor
+        product += total
+        return product
+    product, total = np.empty(x.shape, np.float32), total.copy()
+    np.multiply(x, factor, out=product, where=used)
+    np.add(total, product, out=total, where=used)
     return total
 
 
-def _clamped(values: Floats, limit: Floats) -> Floats:
-    rows = _rows(np.isfinite(limit))
-    if rows is None:
-        return values
-    values = values.copy()
-    values[rows] = np.clip(values[rows], -limit[rows], limit[rows])
-    return values
-
-
-def _own(values: Floats, other: Floats) -> Floats:
-    """`values` in memory of its own."""
-    return values.copy() if np.may_share_memory(values, other) else values
+def _with_noise(after: Floats, noise: Floats, keys: Tensor) -> Floats:
+    """Rows whose noise is not 0 get some, in new memory."""
+    rows = np.flatnonzero(noise)
+    z = philox_normal(keys if rows.size == len(noise) else keys[rows], after.shape[1]).numpy()
+    if rows.size == len(noise):
+        z *= noise
+        z += after
+        return z
+    z *= noise[rows]
+    z += after[rows]
+    after = after.copy()
+    after[rows] = z
+    return after

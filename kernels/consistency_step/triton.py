@@ -43,16 +43,18 @@ def consistency_step_kernel(
     inside = element < n
     offset = row * n + element
     k = coefficients + row * 6
-    clean_x, clip, next_x = tl.load(k), tl.load(k + 2), tl.load(k + 3)
-    total = tl.load(prediction + offset, mask=inside) * tl.load(k + 1).to(tl.float32)
+    clean_x, clean_p, clip, next_x = tl.load(k), tl.load(k + 1), tl.load(k + 2), tl.load(k + 3)
     x_n = tl.load(x + offset, mask=inside)
+    total = tl.load(prediction + offset, mask=inside) * clean_p.to(tl.float32)
+    total = tl.where(clean_p == 0.0, 0.0, total)
     if clean_x != 0.0:
         total = total + x_n * clean_x.to(tl.float32)
     if clip < float("inf"):
         limit = clip.to(tl.float32)
         total = tl.minimum(tl.maximum(total, -limit), limit)
     tl.store(clean + offset, total, mask=inside)
-    total = total * tl.load(k + 4).to(tl.float32)
+    next_clean = tl.load(k + 4)
+    total = tl.where(next_clean == 0.0, 0.0, total * next_clean.to(tl.float32))
     if next_x != 0.0:
         total = total + x_n * next_x.to(tl.float32)
     noise = tl.load(k + 5)

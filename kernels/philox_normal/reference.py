@@ -45,15 +45,19 @@ def philox_normal(keys: Tensor, n: int) -> Tensor:
 
 def _fill(out: NDArray[np.float32], columns: NDArray[np.int64], first: int) -> None:
     """The numbers of blocks `first` and on, out [r, b, 4], of keys [6, r]."""
-    seed, stream, chunk, modality, step, _ = columns
+    words = columns.astype(np.uint32)  # modulo 2^32, like the masks of the layout
+    seed, stream, chunk, modality, step, _ = words
     counter = np.empty((4, *out.shape[:2]), dtype=np.uint32)
-    counter[0] = np.arange(first, first + out.shape[1])
-    counter[1] = chunk.astype(np.uint32)[:, None]
-    counter[2] = stream.astype(np.uint32)[:, None]
-    counter[3] = (((modality & 0xFF) << 24) | (step & 0xFFFFFF)).astype(np.uint32)[:, None]
-    even, odd = philox(counter, np.stack((seed, seed >> 32)).astype(np.uint32))
+    counter[0] = np.arange(first, first + out.shape[1], dtype=np.uint32)
+    counter[1] = chunk[:, None]
+    counter[2] = stream[:, None]
+    counter[3] = ((modality << 24) | (step & 0xFFFFFF))[:, None]
+    key = np.empty((2, len(seed)), dtype=np.uint32)
+    key[0] = seed
+    key[1] = columns[0] >> 32
+    even, odd = philox(counter, key)
     cosine, sine = box_muller(even, odd)
-    out[..., 0::2], out[..., 1::2] = np.moveaxis(cosine, 0, -1), np.moveaxis(sine, 0, -1)
+    out[..., 0::2], out[..., 1::2] = cosine.transpose(1, 2, 0), sine.transpose(1, 2, 0)
 
 
 def philox(

@@ -39,11 +39,13 @@ def test_consistency_step_bit_for_bit() -> None:
             [0.0, 1.0, math.inf, 0.0, 1.0, 0.0],
             [14.6, -14.5, math.inf, 0.3, 0.5, 0.2],
             [0.2, 0.5, 1.0, 0.0, 1.0, 3.0],
+            [1.0, 0.0, math.inf, 0.0, 1.0, 0.0],
+            [0.0, 1.0, math.inf, 0.0, 0.0, 1.0],
         ],
         dtype=torch.float64,
     )
-    x, prediction = torch.randn(2, 4, 1100, generator=torch.Generator().manual_seed(0))
-    args = (x, prediction, table, torch.cat([KEYS, KEYS + 1]))
+    x, prediction = torch.randn(2, 6, 1100, generator=torch.Generator().manual_seed(0))
+    args = (x, prediction, table, torch.cat([KEYS, KEYS + 1, KEYS + 2]))
     ours, reference = step_triton.consistency_step(*args), step_reference.consistency_step(*args)
     for a, b in zip(ours, reference, strict=True):
         assert torch.equal(a.view(torch.int32), b.view(torch.int32))

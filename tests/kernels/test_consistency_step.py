@@ -16,11 +16,13 @@ PATTERNS = (
     (14.6, -14.5, inf, 0.3, 0.5, 0.2),  # noise, part of the way without new noise
     (0.2, 0.5, 1.0, 0.0, 1.0, 3.0),  # clipped
     (1.0, -0.2, 0.5, 0.5, 0.5, 0.0),  # clipped, without noise
+    (1.0, 0.0, inf, 0.0, 1.0, 0.0),  # x as it is
+    (0.0, 1.0, inf, 0.0, 0.0, 2.0),  # noise alone
 )
 """clean_x, clean_prediction, clip, next_x, next_clean, noise."""
 
 
-def case(rows: int = 6, n: int = 101) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def case(rows: int = 8, n: int = 101) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     make = torch.Generator().manual_seed(3)
     x, prediction = torch.randn(2, rows, n, generator=make)
     table = torch.tensor((PATTERNS * rows)[:rows], dtype=torch.float64)
@@ -60,9 +62,9 @@ def test_the_end_is_the_clean_latents_exactly_and_draws_nothing(
 
 def test_what_is_left_out_does_no_harm() -> None:
     x, prediction, table, keys = case()
-    x[:2] = inf
+    x[:2], prediction[6] = inf, inf
     after, _ = consistency_step(x, prediction, table, keys)
-    assert torch.isfinite(after[:2]).all()
+    assert torch.isfinite(after[[0, 1, 6]]).all() and torch.equal(after[6], x[6])
 
 
 def test_inputs_do_not_change() -> None:
@@ -87,7 +89,7 @@ def test_fields_are_named() -> None:
     x, prediction, table, keys = case()
     with pytest.raises(ValueError, match="prediction is torch.bfloat16"):
         consistency_step(x, prediction.bfloat16(), table, keys)
-    with pytest.raises(ValueError, match=r"coefficients has shape \(5, 6\); allowed: \(6, 6\)"):
+    with pytest.raises(ValueError, match=r"coefficients has shape \(5, 6\); allowed: \(8, 6\)"):
         consistency_step(x, prediction, table[:5], keys)
     with pytest.raises(ValueError, match="coefficients is torch.float32"):
         consistency_step(x, prediction, table.float(), keys)

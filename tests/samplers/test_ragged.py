@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from onbeat.samplers import families
+from onbeat.samplers.batch import batch_step, pack, unpack
 from onbeat.samplers.consistency import (
     commit_latents,
     end_chunk,
@@ -92,6 +94,22 @@ def test_64_rows_in_one_call_equal_64_calls_bit_for_bit() -> None:
         rows = make.sample(range(64), size)
         some = step([states[row] for row in rows])
         assert [state.to_bytes() for state in some] == [together[row] for row in rows]
+
+
+def test_rows_that_stay_together_give_the_same_bits() -> None:
+    states = ragged(40, 6)
+    batch = pack(states)
+    while not batch.done:
+        rows = unpack(batch)
+        assert [s.to_bytes() for s in rows] == [s.to_bytes() for s in states]
+        predictions = network(rows)
+        batch = batch_step(batch, predictions)
+        steps = iter(step([s for s in states if not s.done]))
+        states = [s if s.done else next(steps) for s in states]
+    assert all(s.done for s in states)
+    assert [s.to_bytes() for s in unpack(batch)] == [s.to_bytes() for s in states]
+    still = batch_step(batch, {name: x * inf for name, x in batch.latents.items()})
+    assert [s.to_bytes() for s in unpack(still)] == [s.to_bytes() for s in states]
 
 
 def test_starts_and_commits_are_ragged_too() -> None:

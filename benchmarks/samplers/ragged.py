@@ -1,0 +1,161 @@
+"""One ragged call of the sampler for many rows, against one call per row of diffusers schedulers.
+
+Rows are at random steps of random schedules (1 to 4 steps) of every family that diffusers has a
+scheduler for. Ours: `step_rows`, all of it. Theirs: `step` of a scheduler per row that is already
+set up and at its step, with the row's own generator. `speedup` is the ratio of the medians, taken
+by turns; the ratio at other sizes is in `by_numbers`. Noise of few-step models is drawn on this CPU
+in both. Run: python benchmarks/samplers/ragged.py --rows 64 [--numbers N] [--json]. Prints one JSON
+line last.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import diffusers
+import torch
+from torch import Tensor
+
+from onbeat.samplers.adapters.config import read_sampler
+from onbeat.samplers.batch import batch_step, pack
+from onbeat.samplers.consistency import start_rows, step_rows
+from onbeat.samplers.state import ChunkState
+
+SIZES = (384, 1536, 4096)
+FAMILIES = (
+    "CMStochasticIterativeScheduler",
+    "FlowMapEulerDiscreteScheduler",
+    "FlowMatchEulerDiscreteScheduler",
+    "FlowMatchLCMScheduler",
+    "LCMScheduler",
+    "MiniMaxH3Scheduler",
+    "SCMScheduler",
+    "TCDScheduler",
+)
+
+
+class Tokens:
+    """One modality of `numbers` numbers, which diffusers sees as [1, tokens, 16]."""
+
+    name, dim, shift = "video", 16, 1.0
+
+    def __init__(self, numbers: int) -> None:
+        self.tokens = numbers // self.dim
+
+
+def scheduler(name: str, steps: int) -> Any:
+    """One of diffusers, set up; at the schedule that ours has too."""
+    made = getattr(diffusers, name)()
+    if name == "SCMScheduler":
+        made.set_timesteps(steps, intermediate_timesteps=1.3 if steps == 2 else None)
+    elif name.startswith("Flow"):
+        made.set_timesteps(sigmas=[1.0 - i / steps for i in range(steps)])
+    else:
+        made.set_timesteps(steps + (name == "MiniMaxH3Scheduler"))
+    return made
+
+
+def problem(rows: int, numbers: int) -> tuple[list[ChunkState], list[tuple[Any, int]]]:
+    """Our states, and their (scheduler, step) for the same rows."""
+    make, states, theirs = Random(0), [], []
+    for i in range(rows):
+        name, steps = make.choice(FAMILIES), make.randint(1, 4)
+        step = make.randrange(steps)
+        other = scheduler(name, steps)
+        sampler = read_sampler({**other.config, "_class_name": name}, steps)
+        [state] = start_rows([Tokens(numbers)], [7], [i], [0], [{"video": sampler}])
+        x0 = None if step == 0 else state.latents
+        states.append(replace(state, step=step, x0=x0))
+        theirs.append((other, step))
+    return states, theirs
+
+
+def one_by_one(theirs: list[tuple[Any, int]], x: Tensor, outputs: Tensor) -> Callable[[], Tensor]:
+    """From the batch of network outputs to the next batch, row by row."""
+    generators = [torch.Generator().manual_seed(i) for i in range(len(theirs))]
+    calls = []
+    for (other, step), generator in zip(theirs, generators, strict=True):
+        takes = "generator" in other.step.__code__.co_varnames
+        extra = {"generator": generator} if takes else {}
+        calls.append((other, step, other.timesteps[step], extra))
+        other.is_scale_input_called = True
+
+    def run() -> Tensor:
+        rows = []
+        for i, (other, step, t, extra) in enumerate(calls):
+            other._step_index = step
+            one = slice(i, i + 1)
+            rows.append(other.step(outputs[one], t, x[one], return_dict=False, **extra)[0])
+        return torch.cat(rows)
+
+    return run
+
+
+def measure(rows: int, numbers: int, turns: int) -> dict[str, float]:
+    """Median milliseconds of both, by turns, and their ratio."""
+    states, theirs = problem(rows, numbers)
+    batch = pack(states)
+    x = batch.latents["video"]
+    outputs = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    runs: tuple[Callable[[], object], ...] = (
+        partial(batch_step, batch, {"video": outputs}),
+        partial(step_rows, states, {"video": outputs}),
+        one_by_one(theirs, x, outputs),
+    )
+    times: tuple[list[float], ...] = ([], [], [])
+    for turn in range(turns + 3):
+        for run, kept in zip(runs, times, strict=True):
+            started = time.perf_counter()
+            run()
+            if turn >= 3:
+                kept.append((time.perf_counter() - started) * 1e3)
+    batched, by_states, base = (statistics.median(side) for side in times)
+    return {
+        "numbers": numbers,
+        "ms": round(batched, 4),
+        "states_ms": round(by_states, 4),
+        "baseline_ms": round(base, 4),
+        "speedup": round(base / batched, 2),
+        "states_speedup": round(base / by_states, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--numbers", type=int, default=96, help="latent numbers of a row")
+    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="the JSON line alone")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    diffusers.utils.logging.set_verbosity_error()
+    with torch.inference_mode():
+        main_result = measure(options.rows, options.numbers, options.turns)
+        others = [measure(options.rows, numbers, options.turns) for numbers in SIZES]
+    if not options.json:
+        for result in (main_result, *others):
+            print(f"{options.rows} rows of {result['numbers']}: {result['speedup']} times faster")
+    line = {
+        "benchmark": "samplers/ragged",
+        "baseline": "one diffusers scheduler per row",
+        "device": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "diffusers": diffusers.__version__,
+        "rows": options.rows,
+        **main_result,
+        "by_numbers": others,
+    }
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()
