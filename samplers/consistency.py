@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from onbeat.kernels._dispatch import place
 from onbeat.kernels.consistency_step import consistency_step
 from onbeat.samplers.families import rf_samplers
 from onbeat.samplers.noise import COMMIT, INITIAL, noise_keys, renoise_step
@@ -180,7 +181,7 @@ def commit_latents(
         table = [(0.0, 1.0, inf, 0.0, *row.path.scales(context_noise)) for row in rows]
         latents[name], _ = _run(states, i, x0, table, [COMMIT] * len(states))
         told = [row.network_time(context_noise) for row in rows]
-        times[name] = torch.tensor(told, dtype=torch.float32, device=x0.device)
+        times[name] = place(torch.tensor(told, dtype=torch.float32), x0.device)
     return latents, times
 
 
@@ -205,7 +206,7 @@ def _run(
         name = list(states[0].latents)[modality]
         x = torch.stack([state.latents[name] for state in states]).flatten(1)
     coefficients = torch.from_numpy(np.array(table, dtype=np.float64).reshape(-1, 6))
-    after, clean = consistency_step(x, flat, coefficients.to(device), keys.to(device))
+    after, clean = consistency_step(x, flat, place(coefficients, device), place(keys, device))
     return after.view_as(prediction), clean.view_as(prediction)
 
 
@@ -231,10 +232,12 @@ def _initial(
 
 def _network_times(states: Sequence[ChunkState], ahead: int) -> dict[str, Tensor]:
     return {
-        name: torch.tensor(
-            [state.samplers[name].network_times[state.step + ahead] for state in states],
-            dtype=torch.float32,
-            device=x.device,
+        name: place(
+            torch.tensor(
+                [state.samplers[name].network_times[state.step + ahead] for state in states],
+                dtype=torch.float32,
+            ),
+            x.device,
         )
         for name, x in states[0].latents.items()
     }
@@ -243,7 +246,7 @@ def _network_times(states: Sequence[ChunkState], ahead: int) -> dict[str, Tensor
 def _scaled(x: Tensor, scales: Sequence[float]) -> Tensor:
     if all(scale == 1.0 for scale in scales):
         return x
-    return x * torch.tensor(scales, dtype=torch.float32, device=x.device)[:, None, None]
+    return x * place(torch.tensor(scales, dtype=torch.float32), x.device)[:, None, None]
 
 
 def _steps_of(samplers: Mapping[str, Sampler]) -> int:

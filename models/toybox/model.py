@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from onbeat.kernels.paged_attention import KVPages, paged_attention
+from onbeat.kernels.paged_attention import KVPages, Rope, paged_attention
 from onbeat.kernels.store_kv import store_kv
 from onbeat.models.spec import DecodedChunks, EncodedPrompt, Latents, ModelSpec
 from onbeat.models.toybox.audio_codec import AudioCodec, AudioState
@@ -48,14 +48,18 @@ class Toybox:
         text: TextEncoder,
         video: VideoCodec,
         audio: AudioCodec,
+        device: torch.device | str = "cpu",
     ) -> None:
+        """The audio decoder, small and made of short serial pieces, stays on the CPU."""
         self._config = config
         self._spec = config.spec()
-        self._denoiser = _for_serving(denoiser)
-        self._text = _for_serving(text)
-        self._video = prepare_to_serve(video).requires_grad_(False)
+        self._denoiser = _for_serving(denoiser).to(device)
+        self._text = _for_serving(text).to(device)
+        self._video = prepare_to_serve(video).requires_grad_(False).to(device)
         self._audio = audio.eval().requires_grad_(False)
-        self._rope = window_rope(config)
+        rope = window_rope(config)
+        self._rope = Rope(cos=rope.cos.to(device), sin=rope.sin.to(device))
+        self._device = device
 
     @classmethod
     def random(cls, seed: int) -> "Toybox":
@@ -78,17 +82,17 @@ class Toybox:
     def encode_prompt(self, prompt: str) -> EncodedPrompt:
         """An empty prompt gives the learned empty one; words past the 16th are not read."""
         rows = tokenise(prompt, self._config.text_slots, self._config.trigram_buckets)
-        slots, pooled = self._text(rows[None])
+        slots, pooled = self._text(rows[None].to(self._device))
         return EncodedPrompt(pooled=pooled[0], slots=slots[0], recognised=recognise(prompt))
 
     @torch.inference_mode()
     def prefill_prompt(self, prompts: Sequence[EncodedPrompt], kv: KVPages) -> None:
         """Writes each prompt's keys and values of all layers to its page of `kv.write_pages`."""
         n = self._config.prefix_tokens
-        for prompt, page in zip(prompts, kv.write_pages.tolist(), strict=True):
+        for prompt, page in zip(prompts, kv.write_pages.split(1), strict=True):
             for layer, (k, v) in enumerate(self._denoiser.prefix(prompt.slots[None])):
-                kv.k[layer, page, :n] = k[0].to(kv.k.dtype)
-                kv.v[layer, page, :n] = v[0].to(kv.v.dtype)
+                kv.k[layer, :, :n].index_copy_(0, page, k.to(kv.k.dtype))
+                kv.v[layer, :, :n].index_copy_(0, page, v.to(kv.v.dtype))
 
     @torch.inference_mode()
     def denoise(
@@ -109,13 +113,13 @@ class Toybox:
     @torch.inference_mode()
     def decode(self, latents: Latents, states: Sequence[DecoderState]) -> DecodedChunks:
         """One chunk of each stream to pictures and sound; states move on."""
-        video = unpack(latents["video"])
+        video = unpack(latents["video"].to(self._device))
         pictures = [
             self._video.decode(row[None], state.video)
             for row, state in zip(video, states, strict=True)
         ]
         frames = torch.cat(pictures).add(1).mul(127.5).round().to(torch.uint8)
-        audio = self._audio.decode(latents["audio"], [state.audio for state in states])
+        audio = self._audio.decode(latents["audio"].cpu(), [state.audio for state in states])
         return DecodedChunks(frames=frames.permute(0, 1, 3, 4, 2).contiguous(), audio=audio)
 
 

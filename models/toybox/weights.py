@@ -23,6 +23,7 @@ from onbeat.models.toybox.video_codec import VideoCodec
 PACKAGED = Path(__file__).with_name("toybox.safetensors")
 FORMAT = "onbeat-toybox-1"
 Part = TypeVar("Part", bound=nn.Module)
+DEVICES = ("cpu", "cuda")
 KEEP_FLOAT = ("mean", "std")
 """Endings of the names of tensors that stay float32: statistics of the latents."""
 
@@ -44,18 +45,20 @@ def save_weights(parts: Mapping[str, nn.Module], path: Path, metadata: Mapping[s
 def load_toybox(*, weights: Path | None = None, device: str = "cpu") -> Toybox:
     """The model of a weights file, by default the packaged one.
 
+    `device`: "cpu", or a CUDA device (not yet measured there).
     Raises FileNotFoundError if there is none, ValueError for a file of another format, and
     RuntimeError for tensors that do not fit the configuration that the file names.
     """
-    if device != "cpu":
-        raise ValueError(f"device is {device!r}; toybox runs on: 'cpu'")
+    if device.partition(":")[0] not in DEVICES:
+        raise ValueError(f"device is {device!r}; toybox runs on: {', '.join(DEVICES)}")
     metadata, tensors = _read(weights or PACKAGED)
     config = ToyboxConfig.from_json(metadata["config"])
     denoiser = _filled(Denoiser(config), tensors, "denoiser")
     text = _filled(TextEncoder(config), tensors, "text")
     audio_width = tensors["audio.encoder.0.weight"].shape[0]
     audio = _filled(AudioCodec(width=audio_width), tensors, "audio")
-    return Toybox(config, denoiser, text, _filled(VideoCodec(), tensors, "video"), audio)
+    video = _filled(VideoCodec(), tensors, "video")
+    return Toybox(config, denoiser, text, video, audio, device)
 
 
 def load_video_codec(weights: Path | None = None) -> VideoCodec:

@@ -3,7 +3,9 @@
 What it is not: the loading of a model from launch arguments (build.py).
 """
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -23,6 +25,8 @@ from onbeat.server.engine.settings import Clock, EngineSettings, MonotonicClock
 from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.transfer import CopyLanes, Transfers
 
+log = logging.getLogger(__name__)
+
 
 def make_engine(
     model: CausalModel,
@@ -34,18 +38,19 @@ def make_engine(
     known: Calibration | None = None,
     cache: CalibrationCache | None = None,
     transfers: Callable[[KVStore], Transfers] | None = None,
+    device: str = "cpu",
 ) -> Engine:
     """The warm engine. Its cost tables are `known`, or in `cache`, or measured on the model now.
-    `transfers`: what copies pages, if not threads of this process."""
+    `transfers`: what copies pages, if not threads of this process; `device`: the model's."""
     torch.set_num_threads(settings.compute_threads)
+    settings = resolved(settings, device)
     clock = clock or MonotonicClock()
     streams = settings.active_streams + settings.max_jobs
     pages = settings.pages or streams * pages_per_stream(model.spec)
-    pool, store = KVPool(pages), KVStore(model.spec, pages)
-    bench = Bench(model, pool, store, settings)
+    pool, store = KVPool(pages), KVStore(model.spec, pages, device=device)
+    executor = make_executor(model, store, settings)
+    bench = Bench(model, pool, store, settings, executor)
     costs = MeasuredCosts(bench, model.spec, settings, clock, known=known, cache=cache)
-    threads = settings.compute_threads
-    compute = ThreadLane(threads) if settings.plan_ahead == "on" else InlineLane()
     lane = TorchDecodeLane(
         model,
         clock=clock,
@@ -58,7 +63,7 @@ def make_engine(
         model.spec,
         settings,
         pool=pool,
-        executor=TorchExecutor(model, store, settings.compute_threads, compute),
+        executor=executor,
         lane=lane,
         costs=costs,
         slots=slots,
@@ -68,8 +73,37 @@ def make_engine(
     )
 
 
+def resolved(settings: EngineSettings, device: str) -> EngineSettings:
+    """Settings without "auto", as they are for good; logged."""
+    plan_ahead = settings.plan_ahead
+    if plan_ahead == "auto":
+        plan_ahead = "on" if device.startswith("cuda") else "off"
+    log.info("device %s, plan_ahead %s (asked: %s)", device, plan_ahead, settings.plan_ahead)
+    return replace(settings, plan_ahead=plan_ahead)
+
+
+def make_executor(model: CausalModel, store: KVStore, settings: EngineSettings) -> TorchExecutor:
+    """The compute lane of the device that the pages are on."""
+    if store.k.is_cuda:
+        from onbeat.server.engine.cuda import CudaExecutor
+
+        most, split = settings.max_rows, settings.split_rows
+        return CudaExecutor(model, store, max_rows=most, split_rows=split)
+    threads = settings.compute_threads
+    lane = ThreadLane(threads) if settings.plan_ahead == "on" else InlineLane()
+    return TorchExecutor(model, store, threads, lane)
+
+
 def _copy_lanes(
     model: CausalModel, settings: EngineSettings, clock: Clock
 ) -> Callable[[KVStore], Transfers]:
     pages, threaded = model.spec.window_chunks, settings.decode_lane
-    return lambda store: CopyLanes(HostCopier(store, pages), clock, threaded=threaded)
+    return lambda store: CopyLanes(_copier(store, pages), clock, threaded=threaded)
+
+
+def _copier(store: KVStore, pages: int) -> HostCopier:
+    if store.k.is_cuda:
+        from onbeat.server.engine.cuda import CudaCopier
+
+        return CudaCopier(store, pages)
+    return HostCopier(store, pages)

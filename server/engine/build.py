@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 from onbeat.models.registry import load_model
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.assemble import make_engine
@@ -23,10 +25,14 @@ def build_engine(
     launch: EngineLaunch, make_slots: Callable[[int], Slots], emit: Callable[[Event], None]
 ) -> tuple[Engine, Slots]:
     """The warm engine and the slots it writes to; `make_slots` is told the size of one."""
-    model, settings = load_model(launch.model, weights=_weights(launch)), engine_settings(launch)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(launch.model, weights=_weights(launch), device=device)
+    settings = engine_settings(launch)
     slots = make_slots(slot_bytes(model.spec))
     cache = calibration_cache(launch, model.spec)
-    engine = make_engine(model, settings, slots, emit, known=launch.known, cache=cache)
+    engine = make_engine(
+        model, settings, slots, emit, known=launch.known, cache=cache, device=device
+    )
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process; collections skip them
     return engine, slots

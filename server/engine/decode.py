@@ -153,7 +153,7 @@ class TorchDecodeLane:
                     return self._split(batch, good)
                 chunks = self._model.decode(latents, [j.state for j in batch])
                 decoded_at = self._clock.now()
-                planes = rgb_to_i420(chunks.frames).numpy()
+                planes = rgb_to_i420(chunks.frames).cpu().numpy()
         except (RuntimeError, ValueError, ArithmeticError) as error:
             if len(batch) > 1:
                 return [r for job in batch for r in self._decode([job])]
@@ -197,7 +197,11 @@ def write_chunk(
 ) -> None:
     """The layout of a slot: I420 planes, int16 sound, float32 latents in the model's order."""
     at = 0
-    arrays: list[np.ndarray[Any, Any]] = [planes, audio, *(x.numpy() for x in latents.values())]
+    arrays: list[np.ndarray[Any, Any]] = [
+        planes,
+        audio,
+        *(x.cpu().numpy() for x in latents.values()),
+    ]
     for array in arrays:
         raw = array.tobytes()
         data[at : at + len(raw)] = raw

@@ -9,7 +9,7 @@ stream by stream.
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -79,7 +79,7 @@ class TorchExecutor:
         flat, latents, at = np.frombuffer(data, np.float32), {}, 0
         for m in self._spec.modalities:
             values = flat[at : at + m.tokens * m.dim].reshape(m.tokens, m.dim)
-            latents[m.name] = torch.from_numpy(values.copy())
+            latents[m.name] = torch.from_numpy(values.copy()).to(self._store.k.device)
             at += m.tokens * m.dim
         return ChunkState(
             seed=seed,
@@ -105,6 +105,7 @@ class TorchExecutor:
             [NOISE_STREAM] * len(streams),
             [s.chunk for s in streams],
             list(steps),
+            self._store.k.device,
         )
         for stream, state in zip(streams, states, strict=True):
             stream.state = state
@@ -163,12 +164,18 @@ class TorchExecutor:
     def _compute(self, batch: Batch) -> Sequence[ChunkState]:
         """Tensors only: the next states of the step rows. Commits write to their pages."""
         latents, times = self._inputs(batch.states, batch.finished)
-        kv = self._store.view(batch.tables, batch.written)
-        x0 = self._model.denoise(latents, times, torch.stack(list(batch.pooled)), kv)
+        x0 = self._predict(batch, latents, times)
         if not batch.states:
             return ()
         predictions = {name: x[: len(batch.states)] for name, x in x0.items()}
         return [_final(s) if s.done else s for s in step_rows(batch.states, predictions)]
+
+    def _predict(
+        self, batch: Batch, latents: dict[str, torch.Tensor], times: dict[str, torch.Tensor]
+    ) -> Mapping[str, torch.Tensor]:
+        """The forward itself: x0 of every row."""
+        kv = self._store.view(batch.tables, batch.written)
+        return self._model.denoise(latents, times, torch.stack(list(batch.pooled)), kv)
 
     def _inputs(
         self, states: Sequence[ChunkState], finished: Sequence[ChunkState]
@@ -205,8 +212,8 @@ def _gather(steps: Sequence[Stream], commits: Sequence[Stream]) -> Batch:
 
 
 def _digest(encoded: EncodedPrompt) -> str:
-    content = hashlib.sha256(encoded.slots.numpy().tobytes())
-    content.update(encoded.pooled.numpy().tobytes())
+    content = hashlib.sha256(encoded.slots.cpu().numpy().tobytes())
+    content.update(encoded.pooled.cpu().numpy().tobytes())
     return content.hexdigest()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from onbeat.kernels._dispatch import place
 from onbeat.kernels.paged_attention import KVPages
 from onbeat.models.spec import ModelSpec
 
@@ -14,10 +15,16 @@ from onbeat.models.spec import ModelSpec
 class KVStore:
     """`k`, `v`: [layers, pages, page_tokens, heads, head_dim], keys un-rotated."""
 
-    def __init__(self, spec: ModelSpec, pages: int, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        pages: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
         shape = (spec.layers, pages, spec.page_tokens, spec.heads, spec.head_dim)
-        self.k = torch.zeros(shape, dtype=dtype)
-        self.v = torch.zeros(shape, dtype=dtype)
+        self.k = torch.zeros(shape, dtype=dtype, device=device)
+        self.v = torch.zeros(shape, dtype=dtype, device=device)
 
     def view(self, tables: Sequence[Sequence[int]], write_pages: Sequence[int]) -> KVPages:
         """The pages as a model sees them: a table of equal width for each row."""
@@ -26,6 +33,6 @@ class KVStore:
         return KVPages(
             k=self.k,
             v=self.v,
-            page_table=torch.tensor(tables, dtype=torch.int64),
-            write_pages=torch.tensor(write_pages, dtype=torch.int64),
+            page_table=place(torch.tensor(tables, dtype=torch.int64), self.k.device),
+            write_pages=place(torch.tensor(write_pages, dtype=torch.int64), self.k.device),
         )

@@ -74,9 +74,16 @@ class Bench:
     """Runs each kind of work on an engine's model and memory. Takes pages only while it runs."""
 
     def __init__(
-        self, model: CausalModel, pool: KVPool, store: KVStore, settings: EngineSettings
+        self,
+        model: CausalModel,
+        pool: KVPool,
+        store: KVStore,
+        settings: EngineSettings,
+        executor: TorchExecutor | None = None,
     ) -> None:
+        """`executor`: the one that is to be timed, if not one on this thread."""
         self._model, self._pool, self._store, self._settings = model, pool, store, settings
+        self._executor = executor or TorchExecutor(model, store)
 
     @contextmanager
     def ready(self, kind: Kind) -> Iterator[Callable[[int], None]]:
@@ -98,14 +105,16 @@ class Bench:
     def forwards(self) -> Iterator[Callable[[int, int], None]]:
         """A function that runs one forward of so many steps and so many commits, of streams with
         full windows, each in pages of its own as far as the pool has them."""
-        executor = TorchExecutor(self._model, self._store)
+        executor, device = self._executor, self._store.k.device
+        executor.start()
         each = min(self._pool.free, self._model.spec.window_chunks + 1)
         count = min(self._settings.max_rows, self._pool.free // each)
         streams = [
             _noise_stream(self._model, self._pool, self._pool.take(each), i) for i in range(count)
         ]
         streams += [_beside(streams[i % count], i) for i in range(count, self._settings.max_rows)]
-        noise = [init_chunk(self._model.spec.modalities, 0, 0, s.order, 2) for s in streams]
+        modalities = self._model.spec.modalities
+        noise = [init_chunk(modalities, 0, 0, s.order, 2, device) for s in streams]
         streams[0].state = noise[0]
 
         def run(steps: int, commits: int) -> None:
