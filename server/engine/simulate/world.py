@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from onbeat.models.spec import ModelSpec
-from onbeat.server.engine.engine import LONGEST_SLEEP, Engine
+from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.messages import ChunkReady, Command, Event
 from onbeat.server.engine.pool import KVPool, pages_per_stream
 from onbeat.server.engine.registry import StreamRegistry
@@ -27,6 +27,8 @@ from onbeat.server.engine.simulate.faults import Fault, Faults
 from onbeat.server.engine.simulate.transfers import NoCopier, TimedTransfers
 from onbeat.server.engine.slots import MemorySlots, slot_bytes
 
+IDLE_SECONDS = 1.0
+"""The real loop looks around more often than that; here nothing changes without an event."""
 HOST_SECONDS = 1e-5
 """What a tick that does nothing and may not sleep costs, so that time never stands still."""
 
@@ -182,7 +184,7 @@ class World:
             self._transfers.next_at,
             self._planned[0][0] if self._planned else float("inf"),
             self.faults.next_at("jump", "restart"),
-            now + LONGEST_SLEEP,
+            now + IDLE_SECONDS,
             until,
         )
         self.clock.at = max(instant, now + HOST_SECONDS)
