@@ -2,8 +2,9 @@
 
 What rows do to their streams is known before they have run, so the next tick's candidates can be
 written down now. A plan made ahead is used only if those are the candidates that the next tick
-finds, at about the expected time; otherwise the tick plans again. Policies may keep state: a plan
-ahead is asked of a copy, which takes the policy's place when its plan is used. No tensors here.
+finds, at about the expected time, and none of them is still to be released; otherwise the tick
+plans again. Policies may keep state: a plan ahead is asked of a copy, which takes the policy's
+place when its plan is used. No tensors here.
 What it is not: a policy, or the running of rows.
 """
 
@@ -79,6 +80,7 @@ def _holds(ahead: _Ahead, now: float, candidates: Sequence[Candidate]) -> bool:
     return (
         bool(ahead.planned.plan.rows)
         and abs(now - ahead.at) <= ahead.off
+        and not any(now < c.release <= ahead.at for c in candidates)
         and len(candidates) == len(ahead.candidates)
         and all(_same(a, b) for a, b in zip(ahead.candidates, candidates, strict=True))
     )

@@ -93,8 +93,9 @@ class Delivery:
         self._misses.expired(finished, now, due)
 
     def collect(self, open_streams: dict[str, Stream]) -> list[tuple[Stream, str]]:
-        """Publishes what the decode lane has done. Returns streams that failed, with the reason."""
-        failed: list[tuple[Stream, str]] = []
+        """Publishes what the decode lane has done. Returns streams that failed, with the reason;
+        what came of their later chunks is worth nothing, as a decoder goes from chunk to chunk."""
+        failed: dict[str, tuple[Stream, str]] = {}
         for result in self._lane.poll():
             self._trace.decoded(result)
             if result.job.data is None:
@@ -102,14 +103,14 @@ class Delivery:
             finished = self._decoding.pop(result.job.slot)
             stream = finished.stream
             stream.in_decode -= 1
-            gone = open_streams.get(stream.id) is not stream
+            gone = open_streams.get(stream.id) is not stream or stream.id in failed
             if gone or result.error is not None:
                 self._slots.release(result.job.slot)
             if not gone and result.error is not None:
-                failed.append((stream, result.error))
+                failed[stream.id] = stream, result.error
             elif not gone:
                 self._publish(finished, result)
-        return failed
+        return list(failed.values())
 
     def _publish(self, finished: Finished, result: Decoded) -> None:
         stream, spec, counters = finished.stream, self._spec, finished.stream.counters
@@ -117,6 +118,7 @@ class Delivery:
             stream.start_clock(finished.chunk, result.ready_at + self._buffer, spec)
         due = stream.playout_at(finished.chunk, spec) if stream.is_live else 0.0
         assert due is not None
+        stream.busy_until = due + spec.chunk_seconds
         cause = self._misses.delivered(finished, result, due) if stream.is_live else None
         on_time = cause is None
         counters.made += 1

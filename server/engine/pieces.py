@@ -18,8 +18,10 @@ SHARE = 0.25
 def fit_pieces(
     now: float, candidates: Sequence[Candidate], cost: StepCost, max_rows: int
 ) -> list[Candidate]:
-    """The candidates of this tick: pieces narrowed to what fits, later ones left for later."""
-    pieces = sorted((c for c in candidates if c.is_piece), key=_urgency)
+    """The candidates of this tick: pieces narrowed to what fits, others left for later ticks. One
+    that may not run yet takes no room from those that may."""
+    due = {c.stream for c in candidates if c.is_piece and c.release <= now}
+    pieces = sorted((c for c in candidates if c.stream in due), key=_urgency)
     if not pieces:
         return list(candidates)
     beside = [c for c in candidates if not c.is_piece and c.kind == "live" and c.droppable]
@@ -32,7 +34,7 @@ def fit_pieces(
         room -= fitted[c.stream].width
         if beside:
             break
-    kept = (fitted.get(c.stream) if c.is_piece else c for c in candidates)
+    kept = (fitted.get(c.stream) if c.stream in due else c for c in candidates)
     return [c for c in kept if c is not None]
 
 

@@ -33,6 +33,8 @@ class _Entry:
     latents: deque[bytes]
     next_chunk: int = 0
     losses: int = 0
+    known: bool = False
+    """An engine has taken it, or lets it wait: from now on it is not refused for want of room."""
     queued: bool = False
     """It waits for room."""
     new_prompt: int = 0
@@ -78,6 +80,7 @@ class StreamRegistry:
                 self.forget(event.stream_id)
             case StreamQueued(stream_id=stream_id) | StreamOpened(stream_id=stream_id):
                 if stream_id in self._entries:
+                    self._entries[stream_id].known = True
                     self._entries[stream_id].queued = isinstance(event, StreamQueued)
             case _:
                 pass
@@ -118,10 +121,11 @@ class StreamRegistry:
         return [self._reopened(entry) for entry in entries]
 
     def _reopened(self, entry: _Entry) -> OpenStream:
+        opened = msgspec.structs.replace(entry.opened, wait=entry.opened.wait or entry.known)
         if not entry.latents:
-            return entry.opened
+            return opened
         snapshot = pack_snapshot(next_chunk=entry.next_chunk, latents=list(entry.latents))
-        return msgspec.structs.replace(entry.opened, snapshot=snapshot)
+        return msgspec.structs.replace(opened, snapshot=snapshot)
 
 
 def changed_opening(opened: OpenStream, control: ControlStream) -> OpenStream:

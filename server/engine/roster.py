@@ -212,6 +212,7 @@ class Roster:
         stream.pending = self._changed(stream.pending or stream.now, command)
         if command.paused is not None:
             (self._pause if command.paused else self._resume)(stream, now)
+        stream.announced = False
         if not recaches(stream):
             self._announce(stream, now)
 
@@ -259,6 +260,7 @@ class Roster:
 
     def _announce(self, stream: Stream, now: float) -> None:
         assert stream.pending is not None
+        stream.announced = True
         chunk = stream.chunk + (stream.state is not None)
         due = stream.playout_at(chunk, self.spec)
         self._emit(
@@ -273,7 +275,7 @@ class Roster:
 
     def apply_pending(self, stream: Stream, now: float) -> None:
         """Between two chunks. The chunk of a recache is known only now."""
-        if recaches(stream):
+        if not stream.announced:
             self._announce(stream, now)
         take_up(stream, self.spec, self._pool)
 

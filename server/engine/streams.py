@@ -21,6 +21,8 @@ from onbeat.server.vocabulary import Place, Transition
 NOWHERE = -1
 """The prompt page of a stream that has no pages."""
 
+ROUNDING = 1e-6
+"""Of a chunk's length: an instant so close to a beat is that beat."""
 MAX_DROPS_IN_A_ROW = 5
 """Then a chunk is made however late it is: a picture for the viewer, and a cost to learn from."""
 
@@ -77,6 +79,8 @@ class Stream:
     ladder: Ladder
     firm: FirmRecord
     pending: Conditions | None = None
+    announced: bool = False
+    """Whether the chunk at which the pending conditions begin has been told."""
     asked_at: int = 0
     """Chunk under way when the pending prompt was asked for."""
     chunk: int = 0
@@ -101,6 +105,8 @@ class Stream:
     beat: int = 0
     """Chunk n is due at `phase` plus (`beat` + n) chunk lengths, exactly: streams that share their
     phase share their instants to the last bit."""
+    busy_until: float = -math.inf
+    """When the last chunk that was published has been played; a new clock starts no earlier."""
     paused: bool = False
     """A live stream has a share of time while it is not paused."""
     running_since: float = 0.0
@@ -154,8 +160,10 @@ class Stream:
         return self.phase + (self.beat + chunk) * spec.chunk_seconds
 
     def start_clock(self, chunk: int, not_before: float, spec: ModelSpec) -> None:
-        """Chunk `chunk` is due at the first instant of the stream's phase from `not_before` on."""
-        beats = math.ceil((not_before - self.phase) / spec.chunk_seconds)
+        """Chunk `chunk` is due at the first instant of the stream's phase from `not_before` on at
+        which nothing that was published before is played."""
+        start = max(not_before, self.busy_until) - self.phase
+        beats = math.ceil(start / spec.chunk_seconds - ROUNDING)
         self.beat = beats - chunk
         self.anchor = self.phase + beats * spec.chunk_seconds
 
@@ -264,7 +272,7 @@ def candidate(
         "step" if not before else ("commit" if commits else "prefill"),
         stream.chunk,
         stream.order,
-        stream.wanted_at if commits else release,
+        stream.wanted_at if backlog else release,
         release,
         deadline,
         spec.chunk_seconds if live else 0.0,

@@ -17,13 +17,14 @@ PATIENCE_CHUNKS = 5
 
 
 def recaches(stream: Stream) -> bool:
-    """Whether the pending conditions begin with the window being committed again."""
+    """Whether the pending conditions begin with the window being committed again. A chunk under way
+    will be in it."""
     pending = stream.pending
     return (
         pending is not None
         and pending.prompt != stream.now.prompt
         and pending.transition == "recache"
-        and bool(stream.history)
+        and (bool(stream.history) or stream.state is not None)
     )
 
 

@@ -23,7 +23,7 @@ class Coalesced:
         waiting = ready(now, candidates)
         members = [c for c in waiting if self._belongs(c)]
         if members:
-            return Plan(rows=tuple(c.stream for c in members))
+            return Plan(rows=tuple(c.stream for c in filled(members, self._max_rows)))
         late = {c.stream for c in waiting if expired(now, c)}
         chosen = self._together([c for c in waiting if c.stream not in late])
         self._batch = {c.stream: c.chunk for c in chosen}

@@ -1,0 +1,199 @@
+"""A simulated world with a front that reads when it is told to and an engine that can die.
+
+As process.py does it: commands are noted by the registry and sent while there is an engine; events
+wait in an inbox, which dies with the engine; a slot is free once its chunk has been read. Every
+event goes through a ledger, every plan through a check. What it is not: rules (test_machine.py).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from onbeat.models.spec import ModelSpec
+from onbeat.server.engine.ahead import Planned, Planner
+from onbeat.server.engine.engine import Engine
+from onbeat.server.engine.messages import (
+    ChunkReady,
+    Command,
+    Event,
+    ReleaseSlot,
+    Shutdown,
+)
+from onbeat.server.engine.policies import make_policy
+from onbeat.server.engine.scheduler import Candidate, Policy, StepCost
+from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.simulate.faults import Fault, FaultKind
+from onbeat.server.engine.simulate.world import Machine, World
+from onbeat.server.engine.slots import MemorySlots, slot_bytes
+from onbeat.server.engine.streams import MAX_DROPS_IN_A_ROW, Stream
+from tests.server.engine.checks import check_engine, check_plan, check_sleep
+from tests.server.engine.ledger import Ledger
+
+
+class Watched(Planner):
+    """Checks every plan that a tick gets, and that no stream's chunks are given up for ever."""
+
+    def __init__(self, policy: Policy, cost: StepCost, settings: EngineSettings) -> None:
+        super().__init__(policy, cost, settings.max_rows)
+        self._settings = settings
+        self._given_up: dict[str, range] = {}
+        """By stream: the last chunks that were dropped one after the other."""
+
+    def plan(self, now: float, candidates: Sequence[Candidate]) -> Planned:
+        planned = super().plan(now, candidates)
+        plan = planned.plan
+        check_plan(now, planned.fitted, plan, self._settings)
+        chunks = {c.stream: c.chunk for c in candidates}
+        for stream in plan.drops:
+            chunk, row = chunks[stream], self._given_up.get(stream, range(0))
+            row = range(row.start if row.stop == chunk else chunk, chunk + 1)
+            assert len(row) <= MAX_DROPS_IN_A_ROW, f"{stream}: chunks {row} were never made"
+            self._given_up[stream] = row
+        return planned
+
+
+class Stage(World):
+    """`reading`: whether the front takes events as they come; `down_until`: when the next engine
+    will be there, None while there is one."""
+
+    def __init__(self, machine: Machine, spec: ModelSpec, settings: EngineSettings) -> None:
+        self.ledger = Ledger(spec, settings)
+        self.inbox: deque[Event] = deque()
+        self.reading = True
+        self.down_until: float | None = None
+        self.injected = 0
+        self._ended = False
+        super().__init__(machine, spec, settings)
+
+    def _build(self) -> Engine:
+        engine = super()._build()
+        engine.planner = Watched(make_policy(self.settings), engine.cost, self.settings)
+        return engine
+
+    # ---- what the front does -------------------------------------------------------------------
+
+    def submit(self, command: Command) -> None:
+        """Lost to an engine that is down, but for what the registry makes of it."""
+        self.registry.note(command)
+        self.ledger.sent(command, up=self.down_until is None)
+        if self.down_until is None:
+            self.engine.submit(command)
+
+    def _emit(self, event: Event) -> None:
+        self.ledger.emitted(event, self.clock.at)
+        self.inbox.append(event)
+        if self.reading:
+            self.read()
+
+    def read(self, most: int = 1 << 30) -> None:
+        """Takes so many events out of the inbox; slots go back by a command."""
+        for _ in range(min(most, len(self.inbox))):
+            event = self.inbox.popleft()
+            wanted = True
+            if isinstance(event, ChunkReady):
+                self.engine.submit(ReleaseSlot(slot=event.slot))
+                wanted = event.stream_id in self.registry
+                self.registry.delivered(event, b"")
+            else:
+                self.registry.observe(event)
+            if wanted:
+                self.ledger.read(event)
+
+    # ---- what happens to the engine ------------------------------------------------------------
+
+    def inject(self, kind: FaultKind, seconds: float = 0.0) -> None:
+        shared = self.settings.max_streams + self.settings.max_jobs
+        self.injected += {"raise": 1, "commit": 1, "decode": 1, "nan": 1, "prefill": shared}.get(
+            kind, 0
+        )
+        self.faults.add(Fault(at=self.clock.at, kind=kind, seconds=seconds))
+
+    def crash(self, seconds: float) -> None:
+        """The engine dies with its slots and all that nobody has read."""
+        self._die()
+        self.inbox.clear()
+        for event in self.registry.engine_lost(hopeless=False):
+            self.ledger.given_up(event)
+        self.down_until = self.clock.at + seconds
+        self.reading = True
+        self.slots = MemorySlots(slots=self.machine.slots, slot_bytes=slot_bytes(self.spec))
+
+    def _die(self) -> None:
+        """Nothing is left of it but slots that nobody has read."""
+        self.ledger.engine_dies()
+        self.reading = False
+        self.engine.close()
+        self.ledger.engine_is_dead()
+        self.engine.check_integrity()
+        assert self.engine.pool.used == 0, f"{self.engine.pool.used} pages left"
+        assert self.engine.pool.reserved == 0, f"{self.engine.pool.reserved} pages reserved"
+        assert not self.engine.roster.streams and self.engine.delivery.idle
+        assert self.engine.residency.buffers.used == 0, "host buffers left"
+        self._take_releases()
+        unread = sum(isinstance(e, ChunkReady) for e in self.inbox)
+        assert self.slots.used == unread, f"{self.slots.used} slots used, {unread} unread"
+
+    def _take_releases(self) -> None:
+        """A process that ends takes no more commands; here the slots are looked at after it."""
+        for command in self.engine._commands:
+            if isinstance(command, ReleaseSlot):
+                self.slots.release(command.slot)
+        self.engine._commands.clear()
+
+    def _rise(self) -> None:
+        self.down_until = None
+        self.engine = self._build()
+        for command in self.registry.reopen():
+            self.ledger.sent(command, up=True, again=True)
+            self.engine.submit(command)
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def pass_time(self, seconds: float) -> None:
+        """Lets the world go on; 0 is one tick at this instant."""
+        until = self.clock.at + seconds
+        if self.down_until is not None:
+            self.clock.at = max(self.clock.at, min(until, self.down_until))
+            if until < self.down_until:
+                return
+            self._rise()
+        self.engine.tick()
+        self.run(until)
+
+    def _sleep(self, until: float) -> None:
+        check_sleep(self.engine, self.clock.at)
+        super()._sleep(until)
+
+    # ---- the truth -----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """What holds after every step."""
+        if self.down_until is not None:
+            return
+        check_engine(self.engine, self.ledger)
+        self._check_slots()
+        left = self.faults.left("raise", "commit", "decode", "nan")
+        faults = self.injected - left
+        assert self.ledger.blamed <= faults, f"{self.ledger.blamed} failures, {faults} faults"
+
+    def _check_slots(self) -> None:
+        unread = sum(isinstance(e, ChunkReady) for e in self.inbox)
+        freed = sum(isinstance(c, ReleaseSlot) for c in self.engine._commands)
+        decoding = len(self.engine.delivery._decoding)
+        known = f"{unread} unread, {freed} read, {decoding} in the decode lane"
+        assert self.slots.used == unread + freed + decoding, f"{self.slots.used} used; {known}"
+
+    def streams(self) -> list[Stream]:
+        return [] if self.down_until is not None else list(self.engine.roster.streams.values())
+
+    def finish(self, *, politely: bool) -> None:
+        """The end of everything: all that was taken is back, and every stream had its end."""
+        if self.down_until is None:
+            if politely:
+                self.engine.submit(Shutdown())
+                self.engine.tick()
+                assert self.engine.stopped
+            self._die()
+            self.reading = True
+            self.read()
+            self._take_releases()
+            assert self.slots.used == 0, f"{self.slots.used} slots left"
