@@ -36,6 +36,8 @@ STEP_RESERVE, JOB_RESERVE = 0.4, 0.2
 further steps or jobs run."""
 
 TURNS = 7
+PAYERS = 4
+"""So many others must be there for each stream that is spared by a smaller batch."""
 NEAR = 3
 """Batches this much smaller than all that is ready are compared too: one victim may be enough."""
 
@@ -140,29 +142,38 @@ class EdfS:
         size, step, all_fit = self._size(now, sizes, needed, cost)
         waiting: set[str] = set()
         if not all_fit:
-            size, step = self._protected(now, wanted, live, sizes, (size, step))
-            waiting = self._victims(now, live, size, cost.predict(size))
+            greedy = above_share(live)
+            size, step = self._protected(now, wanted, live, greedy, sizes, (size, step))
+            late_step = cost.predict(size)
+            waiting = victims(now, live, size, late_step, needed=self._anytime, greedy=greedy)
         rows = [c for c in wanted if c.stream not in waiting and not self._late(now, c, step)]
         return _first(rows or wanted, size)
-
-    def _victims(self, now: float, live: list[Candidate], size: int, step: float) -> set[str]:
-        return victims(now, live, size, step, needed=self._anytime, greedy=above_share(live))
 
     def _protected(
         self,
         now: float,
         wanted: list[Candidate],
         live: list[Candidate],
+        greedy: set[str],
         sizes: Sequence[Size],
         chosen: Size,
     ) -> Size:
-        """A smaller size, if `chosen` would cost a chunk of a stream that has no miss left while
-        another stream has one: else a stream whose chunks always come in the middle of a long
-        forward would lose them all."""
-        poor = [c for c in wanted if c.credit <= 0 and self._late(now, c, chosen[1])]
-        if not poor or all(c.credit <= 0 for c in live):
+        """A smaller size, if `chosen` would cost a chunk of a stream that should be spared: one
+        that has no miss left, or one of an owner below its share. Else a stream whose chunks always
+        come in the middle of a long forward would lose them all. Small batches make fewer rows,
+        which enough others must be there to pay for: with credit, or of owners above their share.
+        """
+        spared = [
+            c
+            for c in wanted
+            if c.owner not in greedy and (c.credit <= 0 or greedy) and self._late(now, c, chosen[1])
+        ]
+        if not spared:
             return chosen
-        fitting = [s for s in sizes if not any(self._late(now, c, s[1]) for c in poor)]
+        payers = sum([c.owner in greedy or c.credit > 0 for c in live])
+        if payers < PAYERS * len(spared):
+            return chosen
+        fitting = [s for s in sizes if not any(self._late(now, c, s[1]) for c in spared)]
         return fitting[-1] if fitting else chosen
 
     def _size(

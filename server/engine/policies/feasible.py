@@ -15,6 +15,8 @@ HORIZON_CHUNKS = 2
 START_SECONDS = 0.25
 """Within this a late first chunk is expected when work is counted."""
 MANY, NEAREST = 1000, 4
+SAME = 1.001
+"""Rates that differ by less are not told apart."""
 NEEDED_LATER = 2
 """Rows that a later chunk needs at the lowest quality: a commit and a step."""
 
@@ -108,9 +110,15 @@ def fewest_late(
     best, least = order[0], 1 << 30
     for size, seconds in order:
         missed = late(now, work, size, margin * seconds, least)
-        if missed < least or (missed == least and size * best[1] > best[0] * seconds):
+        if missed < least or (missed == least and _better((size, seconds), best)):
             best, least = (size, seconds), missed
     return best
+
+
+def _better(one: Size, other: Size) -> bool:
+    """Faster, or as fast as can be told with fewer rows."""
+    gain = one[0] * other[1] / (other[0] * one[1])
+    return gain > SAME or (gain * SAME > 1.0 and one[0] < other[0])
 
 
 def knee(sizes: Sequence[Size], cost: StepCost) -> int:
