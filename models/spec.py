@@ -59,6 +59,8 @@ class ModelSpec:
     prompt_transition: Literal["cut", "recache"] = "cut"
     """What a prompt change does to that history: keep it as committed under the old prompt, or
     commit the whole window again under the new one."""
+    takes_reference: bool = False
+    """Whether `encode_media` works: the model has encoders."""
     context_noise: float
     """Noise level t at which a finished chunk is committed to the cache."""
 
@@ -124,6 +126,12 @@ class CausalModel(Protocol):
         to its page slots and to itself; rows with `write_pages` >= 0 also store their keys and
         values there (a commit), in every layer before that layer's attention, so that a row may
         list a page that an earlier row of the same forward writes."""
+
+    def encode_media(self, frames: Tensor, sound: Tensor) -> dict[str, Tensor]:
+        """One chunk of reference media -> clean latents, per modality float32 [n, d]. frames: uint8
+        RGB [f, height, width, 3]; sound: int16 mono [chunk_samples or more], which begins with the
+        chunk; what follows it is look-ahead. Any thread. Raises ValueError if the model has no
+        encoders (`ModelSpec.takes_reference`)."""
 
     def new_decoder_state(self) -> Any:
         """State of one stream's streaming decoders; plain tensors, picklable."""

@@ -53,6 +53,20 @@ def from_log(level: Tensor) -> Tensor:
     return _FLOOR * torch.expm1(level.clamp(0, 1.1) * _LOG_SPAN)
 
 
+@lru_cache(maxsize=1)
+def _half_band() -> Tensor:
+    """A windowed sinc [1, 1, 63] that passes the lower half of the spectrum, of sum 1."""
+    at = np.arange(-31, 32)
+    taps = np.sinc(at / 2) * np.hanning(65)[1:-1]
+    return torch.from_numpy((taps / taps.sum()).astype(np.float32))[None, None]
+
+
+def analysed_rate(wave: Tensor) -> Tensor:
+    """Sound [b, n] at `OUT_RATE` -> [b, n // 2] at `RATE`; silence beyond its ends."""
+    taps = _half_band()
+    return F.conv1d(wave[:, None], taps, stride=2, padding=31)[:, 0, : wave.shape[1] // 2]
+
+
 def window_length(band: int) -> int:
     """Length of a band's analysis window in samples: 20 periods, within 20 and 100 ms."""
     return int(np.clip(round(20 * RATE / semitone_hz(band)), _SHORT, _LONG))

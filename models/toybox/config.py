@@ -80,6 +80,7 @@ class ToyboxConfig:
             default_steps=2,
             first_chunk_steps=4,
             kept_chunks=0,
+            takes_reference=True,
             max_steps=4,
             context_noise=0.02,
         )

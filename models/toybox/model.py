@@ -10,19 +10,23 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from onbeat.kernels.paged_attention import KVPages, Rope, paged_attention
 from onbeat.kernels.store_kv import store_kv
 from onbeat.models.spec import DecodedChunks, EncodedPrompt, Latents, ModelSpec
 from onbeat.models.toybox.audio_codec import AudioCodec, AudioState
+from onbeat.models.toybox.bank import analysed_rate
 from onbeat.models.toybox.config import ToyboxConfig
 from onbeat.models.toybox.dit import Denoiser
 from onbeat.models.toybox.prompts import recognise
 from onbeat.models.toybox.rope import window_rope
 from onbeat.models.toybox.text import TextEncoder, tokenise
 from onbeat.models.toybox.video_codec import (
+    LATENT_LIMIT,
     VideoCodec,
     VideoDecoderState,
+    pack,
     prepare_to_serve,
     unpack,
 )
@@ -106,6 +110,17 @@ class Toybox:
 
         predictions: dict[str, Tensor] = self._denoiser(latents, times, pooled, attend)
         return predictions
+
+    @torch.inference_mode()
+    def encode_media(self, frames: Tensor, sound: Tensor) -> dict[str, Tensor]:
+        """See `CausalModel.encode_media`. Sound past the chunk is looked at for 100 ms."""
+        pictures = frames.permute(0, 3, 1, 2)[None].float() / 127.5 - 1.0
+        video = pack(self._video.encode(pictures))[0].clamp(-LATENT_LIMIT, LATENT_LIMIT)
+        used = self._spec.chunk_samples + self._spec.sample_rate // 10
+        wave = analysed_rate(sound[None, :used].float() / 32_768)
+        wave = F.pad(wave, (0, used // 2 - wave.shape[1]))
+        audio = self._audio.encode(wave)[0, : self._config.audio_tokens]
+        return {"audio": audio, "video": video}
 
     def new_decoder_state(self) -> DecoderState:
         return DecoderState(video=self._video.new_state(), audio=self._audio.new_state())

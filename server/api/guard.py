@@ -23,7 +23,10 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 BODY_LIMIT = 64 * 1024
 FORM_LIMIT = 4 * 1024 * 1024
+SESSION_LIMIT = 12 * 1024 * 1024
+"""A session may bring a reference of 8 MiB, in base64."""
 FORM_PATHS = frozenset({"/v1/videos"})
+SESSIONS_PATH = "/v1/sessions"
 
 EXPOSED = "Location, ETag, Link, Retry-After, X-Request-Id"
 SECURITY_HEADERS = {
@@ -121,6 +124,8 @@ class _Sender:
 
 def body_limit(path: str) -> int:
     """Bytes a request body may have."""
+    if path == SESSIONS_PATH:
+        return SESSION_LIMIT
     return FORM_LIMIT if path in FORM_PATHS else BODY_LIMIT
 
 

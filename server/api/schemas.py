@@ -9,8 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from onbeat.server.vocabulary import Transition
+
 MAX_SEED = 2**63 - 1
 MAX_PROMPT = 2000
+MAX_REFERENCE = 11_500_000
+"""Characters: 8 MiB in base64, with the head of a data URL."""
 
 
 def _no_bool(value: Any) -> Any:
@@ -68,9 +72,21 @@ class SessionCreate(Strict):
     width: Whole | None = None
     height: Whole | None = None
     audio: bool = True
+    reference: Annotated[str, Field(max_length=MAX_REFERENCE)] | None = None
+    """What it goes on from: a PNG, a JPEG or a video of up to 10 s; base64 or a data URL."""
     wait: bool = False
     """If the device is full: wait for room instead of being refused."""
     paused: bool = False
+
+
+class ForkCreate(Strict):
+    """What POST /v1/sessions/{id}/fork takes; what is absent is the forked session's."""
+
+    prompt: Prompt | None = None
+    transition: Transition | None = None
+    """Of another prompt: a new scene, or the same one going on; absent: the model's way."""
+    seed: Seed | None = None
+    steps: Steps | None = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
 
 
 class Control(Strict):
@@ -81,7 +97,7 @@ class Control(Strict):
     seed: Seed | None = None
     steps: Steps | None = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
     paused: bool | None = None
-    transition: Literal["cut", "recache"] | None = None
+    transition: Transition | None = None
     """Of a new prompt: a new scene, or the same one going on; absent: the model's way."""
 
     @model_validator(mode="after")

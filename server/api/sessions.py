@@ -31,6 +31,7 @@ from onbeat.server.engine.messages import (
     StreamQueued,
     StreamRefused,
 )
+from onbeat.server.vocabulary import Transition
 from onbeat.webrtc.media import MediaChunk
 
 OPEN_SECONDS = 10.0
@@ -84,9 +85,16 @@ class SessionManager:
         wait: bool = False,
         owner: str = "",
         paused: bool = False,
+        reference: bytes | None = None,
+        fork_of: Session | None = None,
+        transition: Transition | None = None,
     ) -> Session:
         """A session that the engine has admitted, or lets wait for room if `wait`. Raises ApiError
-        503 if it has not."""
+        503 if it has not.
+
+        `reference`: packed media that it goes on from; `fork_of`: whose history it begins with;
+        `transition`: how a fork takes up a prompt of its own.
+        """
         limit = self._settings.max_sessions
         if len(self._sessions) >= limit:
             self._count_refusal("capacity")
@@ -113,6 +121,9 @@ class SessionManager:
                 paused=paused,
                 owner=owner,
                 wait=wait,
+                reference=reference,
+                fork_of=fork_of.stream_id if fork_of else None,
+                transition=transition,
             )
         )
         try:
@@ -249,8 +260,11 @@ class SessionManager:
 
     def _refused(self, session: Session, event: StreamRefused) -> None:
         self._count_refusal(event.code)
-        if event.code == "invalid":
-            error = ApiError(422, "invalid_value", event.reason, param="prompt")
+        if event.code == "invalid" and event.reason.startswith("fork_of:"):
+            error = ApiError(409, "not_forkable", event.reason)
+        elif event.code == "invalid":
+            param = "reference" if event.reason.startswith("reference:") else "prompt"
+            error = ApiError(422, "invalid_value", event.reason, param=param)
         else:
             error = unavailable(
                 "capacity",

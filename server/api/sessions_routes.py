@@ -9,9 +9,10 @@ from pydantic import BaseModel
 
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.front import Front, FrontDep
-from onbeat.server.api.limits import check_session, seed_or_random, served
+from onbeat.server.api.limits import check_session, check_steps, seed_or_random, served
 from onbeat.server.api.owner import OwnerDep
-from onbeat.server.api.schemas import Control, ControlView, SessionCreate, SessionView
+from onbeat.server.api.reference import packed_reference
+from onbeat.server.api.schemas import Control, ControlView, ForkCreate, SessionCreate, SessionView
 from onbeat.server.api.session import Listener, Session
 from onbeat.server.api.telemetry import session_status
 
@@ -41,9 +42,11 @@ async def create_session(
     `wait` a session that is queued and becomes live by itself."""
     ready = served(front.hub)
     steps = check_session(body, ready)
+    reference = await packed_reference(body.reference, ready)
     session = await front.sessions.open(
         ready=ready,
         prompt=body.prompt,
+        reference=reference,
         seed=seed_or_random(body.seed),
         steps=steps,
         audio=body.audio,
@@ -82,6 +85,34 @@ async def control_session(
         chunk=applied.chunk if applied else None,
         media_time=applied.media_time if applied else None,
     )
+
+
+@router.post(
+    "/{session_id}/fork",
+    status_code=201,
+    operation_id="fork_session",
+    openapi_extra=schema_of(ForkCreate),
+)
+async def fork_session(
+    front: FrontDep,
+    session_id: str,
+    body: Annotated[ForkCreate, Depends(json_body(ForkCreate))],
+    owner: OwnerDep,
+) -> SessionView:
+    """A new session that goes on from where this one is; 409 before its first chunk is made."""
+    ready, parent = served(front.hub), front.sessions.get(session_id)
+    steps = parent.steps if body.steps is None else check_steps("steps", body.steps, ready)
+    session = await front.sessions.open(
+        ready=ready,
+        prompt=parent.prompt if body.prompt is None else body.prompt,
+        seed=parent.seed if body.seed is None else body.seed,
+        steps=steps,
+        audio=parent.audio,
+        owner=owner,
+        fork_of=parent,
+        transition=body.transition,
+    )
+    return session.view()
 
 
 @router.delete("/{session_id}", operation_id="close_session")

@@ -36,6 +36,9 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="0 to 2^63 - 1; random if absent")] = None,
     steps: Annotated[int | None, typer.Option(help="steps of each chunk")] = None,
     model: Annotated[str, typer.Option(help="registered model")] = "toybox",
+    reference: Annotated[
+        Path | None, typer.Option(help="picture or short video that it goes on from")
+    ] = None,
 ) -> None:
     """Render a prompt to an MP4 file (H.264 and AAC)."""
     from onbeat.models.registry import load_model
@@ -44,11 +47,12 @@ def generate(
     if seed is None:
         seed = secrets.randbelow(MAX_SEED + 1)
     loaded = load_model(model)
+    media = None if reference is None else _reference(loaded.spec, reference)
     request = _request(loaded.spec, prompt, seconds, seed, steps, out)
     engine = LocalEngine(loaded)
     engine.start()
     try:
-        recognised = _write(engine, loaded.spec, request, out)
+        recognised = _write(engine, loaded.spec, request, out, media)
     finally:
         engine.close()
     words = ", ".join(recognised) or "no word of the prompt"
@@ -91,12 +95,36 @@ def _request(
     )
 
 
+def _reference(spec: "ModelSpec", path: Path) -> bytes:
+    """The packed media of a file; raises typer.BadParameter naming what is wrong with it."""
+    from onbeat.server.jobs.reference_file import BadReference, read_reference
+
+    try:
+        return read_reference(
+            path.read_bytes(),
+            width=spec.width,
+            height=spec.height,
+            fps=spec.fps,
+            sample_rate=spec.sample_rate,
+        )
+    except OSError as error:
+        raise typer.BadParameter(f"reference: {path} cannot be read ({error.strerror})") from error
+    except BadReference as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 def _part(out: Path) -> Path:
     """Where the file grows until it is complete."""
     return out.with_name(out.name + ".part")
 
 
-def _write(engine: "LocalEngine", spec: "ModelSpec", request: "JobRequest", out: Path) -> list[str]:
+def _write(
+    engine: "LocalEngine",
+    spec: "ModelSpec",
+    request: "JobRequest",
+    out: Path,
+    reference: bytes | None,
+) -> list[str]:
     """Runs the stream into `<out>.part`, then renames it; returns the recognised words."""
     from onbeat.server.engine.messages import OpenStream
     from onbeat.server.jobs.encode import Mp4Writer
@@ -109,6 +137,7 @@ def _write(engine: "LocalEngine", spec: "ModelSpec", request: "JobRequest", out:
         seed=request.seed,
         steps=request.steps,
         total_chunks=chunks,
+        reference=reference,
     )
     part = _part(out)
     recognised: list[str] = []

@@ -17,7 +17,7 @@ from torch import Tensor
 from onbeat.kernels.rgb_to_i420 import rgb_to_i420
 from onbeat.models.spec import CausalModel
 from onbeat.server.engine.cost import CostModel, best_rows
-from onbeat.server.engine.device import Decoded, DecodeJob
+from onbeat.server.engine.device import Decoded, DecodeJob, LaneTask, TaskDone
 from onbeat.server.engine.settings import Clock
 
 
@@ -40,6 +40,8 @@ class TorchDecodeLane:
         self._wake: Callable[[], None] = _nobody
         self._waiting: list[DecodeJob] = []
         self._done: deque[Decoded] = deque()
+        self._tasks: list[LaneTask] = []
+        self._tasks_done: deque[TaskDone] = deque()
         self._seconds: deque[float] = deque()
         self._changed = threading.Condition()
         self._running = 0
@@ -64,11 +66,23 @@ class TorchDecodeLane:
             self._waiting.append(job)
             self._changed.notify()
 
+    def submit_task(self, task: LaneTask) -> None:
+        with self._changed:
+            self._tasks.append(task)
+            self._changed.notify()
+
+    def poll_tasks(self) -> list[TaskDone]:
+        """Tasks done since the last call."""
+        with self._changed:
+            results = list(self._tasks_done)
+            self._tasks_done.clear()
+        return results
+
     def poll(self) -> list[Decoded]:
         """Results since the last call, in order. Raises what ended the lane's thread."""
         if self._thread is None:
-            while batch := self._next_batch():
-                self._run(batch)
+            while self._work_once():
+                pass
         with self._changed:
             if self._broken is not None and not self._closed:
                 raise self._broken
@@ -109,11 +123,43 @@ class TorchDecodeLane:
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
+                self._changed.wait_for(lambda: self._waiting or self._tasks or self._closed)
                 if self._closed:
                     return
-            self._run(self._next_batch())
+            self._work_once()
             self._wake()
+
+    def _work_once(self) -> bool:
+        """One task or one batch; False if there is neither."""
+        task = self._next_task()
+        batch = [] if task is not None else self._next_batch()
+        if task is not None:
+            self._run_task(task)
+        elif batch:
+            self._run(batch)
+        return task is not None or bool(batch)
+
+    def _next_task(self) -> LaneTask | None:
+        """The first task whose turn it is. A turn always comes: what is in its way is decoded."""
+        with self._changed:
+            for task in self._tasks:
+                if task.behind is None:
+                    ahead = bool(self._waiting)
+                else:
+                    mine = (j.chunk for j in self._waiting if j.stream == task.behind)
+                    ahead = any(chunk <= task.after for chunk in mine)
+                if not ahead:
+                    self._tasks.remove(task)
+                    return task
+        return None
+
+    def _run_task(self, task: LaneTask) -> None:
+        try:
+            done = TaskDone(task=task, value=task.run())
+        except (RuntimeError, ValueError, ArithmeticError) as error:
+            done = TaskDone(task=task, error=f"{type(error).__name__}: {error}")
+        with self._changed:
+            self._tasks_done.append(done)
 
     def _next_batch(self) -> list[DecodeJob]:
         """The most urgent jobs, at most one of each stream, in the order they were made; no more

@@ -12,6 +12,7 @@ from onbeat.models.spec import EncodedPrompt
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.reference import Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +39,13 @@ class Executor(Protocol):
         """Raises ValueError for a prompt that the model cannot encode."""
 
     def new_decoder_state(self) -> Any: ...
+
+    def copy_decoder(self, state: Any) -> Any:
+        """A decoder state that goes on by itself from where `state` is. Any thread, one that does
+        not decode with it meanwhile."""
+
+    def encode_reference(self, reference: Reference, index: int) -> ChunkState:
+        """A finished chunk from one of a reference. Any thread."""
 
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         """A finished chunk from its latents as they lie in a slot (float32, model's order)."""
@@ -92,6 +100,26 @@ class Decoded:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LaneTask:
+    """Other work of the decode lane, done on its thread. `behind` None: between decodes, when no
+    chunk waits. Otherwise as soon as no chunk of that stream up to `after` is waiting, and before
+    any later one."""
+
+    run: Callable[[], Any]
+    behind: str | None = None
+    after: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDone:
+    """`value`: what the task's function gave; `error`: None, or why there is no value."""
+
+    task: LaneTask
+    value: Any = None
+    error: str | None = None
+
+
 class DecodeLane(Protocol):
     """Turns latents into pictures and sound beside the compute lane: jobs in, results out."""
 
@@ -103,6 +131,11 @@ class DecodeLane(Protocol):
         """Begins; `wake` is called when there are new results."""
 
     def submit(self, job: DecodeJob) -> None: ...
+
+    def submit_task(self, task: LaneTask) -> None: ...
+
+    def poll_tasks(self) -> list[TaskDone]:
+        """Tasks done since the last call; call after `poll`."""
 
     def poll(self) -> list[Decoded]:
         """Results since the last call, in order. Raises what ended the lane."""

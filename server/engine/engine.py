@@ -16,6 +16,7 @@ from onbeat.server.engine.ahead import Planner, after_rows
 from onbeat.server.engine.delivery import Delivery, decode_job
 from onbeat.server.engine.device import Costs, DecodeLane, Executor
 from onbeat.server.engine.figures import Figures
+from onbeat.server.engine.intake import Intake
 from onbeat.server.engine.messages import (
     CloseStream,
     Command,
@@ -90,6 +91,7 @@ class Engine:
         self.delivery = Delivery(
             spec, lane, slots, emit, misses=self.misses, trace=self.trace, playout_buffer=buffer
         )
+        self.intake = Intake(spec, executor, lane, pool)
         self._by = 0.0
         self.interval = Interval(since=clock.now())
         self.wake_at = 0.0
@@ -132,7 +134,7 @@ class Engine:
         self._collect(now)
         self.residency.tick(now)
         for stream in self.roster.let_in(now):
-            self._warm_decoder(stream, now)
+            self.intake.begin(stream, self.roster.streams, now)
         plan = self._schedule(now)
         self.residency.copied.planned(now, idle=not plan.rows)
         planned = self._clock.now()
@@ -173,7 +175,7 @@ class Engine:
             case OpenStream():
                 if not self.roster.streams and self.roster.refused(command):
                     self.costs.doubt()
-                self._warm_decoder(self.roster.open(command, now), now)
+                self.intake.begin(self.roster.open(command, now), self.roster.streams, now)
             case ControlStream():
                 self.roster.control(command, now)
             case CloseStream():
@@ -185,15 +187,10 @@ class Engine:
             case Shutdown():
                 self.stopped = True
 
-    def _warm_decoder(self, stream: Stream | None, now: float) -> None:
-        """A restored stream's decoder hears its last chunk again, so that the next one fits on."""
-        if stream is not None and stream.uncommitted:
-            last = stream.uncommitted[-1]
-            self._lane.submit(decode_job(stream, stream.chunk - 1, last.latents, self.spec, now))
-
     def _collect(self, now: float) -> None:
         """Results of the decode lane, slots for chunks that wait for one, streams that are over."""
-        for stream, error in self.delivery.collect(self.roster.streams):
+        failed = self.delivery.collect(self.roster.streams)
+        for stream, error in failed + self.intake.collect(self.roster.streams, now):
             if self.roster.streams.get(stream.id) is stream:
                 self.roster.end(stream, "failed", error)
         self.delivery.flush(now, self.roster.streams)

@@ -7,6 +7,7 @@ Prefills of prompts run before it. A row that raises takes nobody with it: the b
 stream by stream.
 """
 
+import copy
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +33,15 @@ from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.device import Outcome
 from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.lanes import InlineLane, Lane
+from onbeat.server.engine.reference import Reference
 from onbeat.server.engine.streams import Stream
 
 SWITCH_SECONDS = 0.0005
 """The two lanes hand the interpreter to each other at least this often."""
 NOISE_STREAM = 0
 """One noise stream for all: equal seeds give equal pictures, whatever the stream is called."""
+REFERENCE_SEED, REFERENCE_STREAM = 0, 1
+"""Of the commits of reference media, whatever the seed: equal references share their pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +79,33 @@ class TorchExecutor:
     def new_decoder_state(self) -> Any:
         return self._model.new_decoder_state()
 
+    @torch.inference_mode()
+    def copy_decoder(self, state: Any) -> Any:
+        return copy.deepcopy(state)
+
+    @torch.inference_mode()
+    def encode_reference(self, reference: Reference, index: int) -> ChunkState:
+        frames, sound = reference.chunk(index)
+        latents = self._model.encode_media(
+            torch.from_numpy(frames.copy()), torch.from_numpy(sound.copy())
+        )
+        return self._finished(REFERENCE_SEED, REFERENCE_STREAM, index, latents)
+
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         flat, latents, at = np.frombuffer(data, np.float32), {}, 0
         for m in self._spec.modalities:
             values = flat[at : at + m.tokens * m.dim].reshape(m.tokens, m.dim)
             latents[m.name] = torch.from_numpy(values.copy()).to(self._store.k.device)
             at += m.tokens * m.dim
+        return self._finished(seed, NOISE_STREAM, chunk, latents)
+
+    def _finished(
+        self, seed: int, stream: int, chunk: int, latents: dict[str, torch.Tensor]
+    ) -> ChunkState:
+        """The chunk that these latents are; the numbers name the noise of its commit."""
         return ChunkState(
             seed=seed,
-            stream=NOISE_STREAM,
+            stream=stream,
             chunk=chunk,
             step=1,
             steps=1,

@@ -35,6 +35,12 @@ class OpenStream(Message, frozen=True, kw_only=True):
     paused: bool = False
     revision: int = 0
     snapshot: bytes | None = None
+    reference: bytes | None = None
+    """Packed frames and sound that it goes on from (reference.py)."""
+    fork_of: str | None = None
+    """A stream whose history, prompt and chunk counter it begins with."""
+    transition: Transition | None = None
+    """Fork: how a prompt that differs from the parent's is taken up; None = the model's way."""
     owner: str = ""
     """Whose it is, for fair shares: a hash of the API key, "" for all without one."""
     wait: bool = False
@@ -92,6 +98,7 @@ class EngineReady(Message, frozen=True, kw_only=True):
     default_steps: int
     max_steps: int
     window_chunks: int
+    takes_reference: bool = False
     prompt_transition: Transition = "cut"
     """What a new prompt does if nobody says how it is taken up."""
     capacity_streams: int

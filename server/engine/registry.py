@@ -60,8 +60,7 @@ class StreamRegistry:
         """Remembers what a command changes."""
         match command:
             case OpenStream():
-                window: deque[bytes] = deque()
-                self._entries[command.stream_id] = _Entry(command, window)
+                self._entries[command.stream_id] = self._opened(command)
             case ControlStream():
                 entry = self._entries.get(command.stream_id)
                 if entry is not None:
@@ -73,6 +72,16 @@ class StreamRegistry:
                 self.forget(command.stream_id)
             case _:
                 pass
+
+    def _opened(self, command: OpenStream) -> _Entry:
+        """A fork has its parent's chunks until it has some of its own, if it keeps them at all."""
+        parent = self._entries.get(command.fork_of or "")
+        if parent is None:
+            return _Entry(command, deque())
+        new = command.prompt != parent.opened.prompt
+        if new and (command.transition or self.prompt_transition) == "cut":
+            return _Entry(command, deque())
+        return _Entry(command, deque(parent.latents), next_chunk=parent.next_chunk)
 
     def observe(self, event: Event) -> None:
         match event:
@@ -95,6 +104,8 @@ class StreamRegistry:
             if len(entry.latents) > self.window_chunks:
                 entry.latents.popleft()
             entry.next_chunk = event.chunk + 1
+            if entry.opened.reference is not None and len(entry.latents) == self.window_chunks:
+                entry.opened = msgspec.structs.replace(entry.opened, reference=None)
             entry.losses = 0
 
     def forget(self, stream_id: str) -> None:
@@ -121,11 +132,13 @@ class StreamRegistry:
         return [self._reopened(entry) for entry in entries]
 
     def _reopened(self, entry: _Entry) -> OpenStream:
-        opened = msgspec.structs.replace(entry.opened, wait=entry.opened.wait or entry.known)
+        """A fork that comes back does not need its parent any more."""
+        wait = entry.opened.wait or entry.known
+        opened = msgspec.structs.replace(entry.opened, wait=wait, fork_of=None)
         if not entry.latents:
             return opened
         snapshot = pack_snapshot(next_chunk=entry.next_chunk, latents=list(entry.latents))
-        return msgspec.structs.replace(opened, snapshot=snapshot)
+        return msgspec.structs.replace(opened, snapshot=snapshot, reference=None)
 
 
 def changed_opening(opened: OpenStream, control: ControlStream) -> OpenStream:

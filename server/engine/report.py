@@ -38,6 +38,7 @@ def ready_event(
         default_steps=spec.default_steps,
         max_steps=spec.max_steps,
         window_chunks=spec.window_chunks,
+        takes_reference=spec.takes_reference,
         prompt_transition=spec.prompt_transition,
         capacity_streams=admission.capacity(demand, pages=pages, total_pages=pool.total),
         step_ms={rows: 1e3 * seconds for rows, seconds in costs.compute.table().items()},

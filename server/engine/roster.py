@@ -8,10 +8,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from msgspec import structs
+
 from onbeat.models.spec import ModelSpec
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.device import Executor
+from onbeat.server.engine.fork import inherited, parent_of, share_pages, wrong_fork
 from onbeat.server.engine.gate import Gate
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import (
@@ -24,6 +27,7 @@ from onbeat.server.engine.messages import (
     StreamRefused,
 )
 from onbeat.server.engine.pool import KVPool
+from onbeat.server.engine.reference import Reference, unpack_reference
 from onbeat.server.engine.registry import changed_opening
 from onbeat.server.engine.residency import Residency
 from onbeat.server.engine.settings import EngineSettings
@@ -90,6 +94,9 @@ class Roster:
         self._residency.paused(stream, now)
         if not stream.paused:
             self._residency.wanted(stream)
+        parent = parent_of(command, self.streams)
+        if parent is not None:
+            share_pages(stream, parent)
         self._say_opened(stream)
         return stream
 
@@ -128,6 +135,7 @@ class Roster:
             reason = f"total_chunks: {command.total_chunks}; allowed: 1 or more"
         if command.ahead_chunks < 1:
             reason = f"ahead_chunks: {command.ahead_chunks}; allowed: 1 or more"
+        reason = reason or wrong_fork(command, self.streams)
         return None if reason is None else _invalid(command, reason)
 
     def _wrong_numbers(self, seed: int | None, steps: int | None) -> str | None:
@@ -138,22 +146,33 @@ class Roster:
         return None
 
     def _make(self, command: OpenStream, now: float) -> Stream:
-        """Raises ValueError for a prompt or a snapshot that cannot be read; takes no page then."""
+        """Raises ValueError for a prompt or snapshot that cannot be read and a parent that is gone;
+        takes no page then."""
+        reason = wrong_fork(command, self.streams)
+        if reason is not None:
+            raise ValueError(reason)
         conditions = Conditions(
             prompt=command.prompt,
             encoded=self._executor.encode_prompt(command.prompt),
             seed=command.seed,
             steps=command.steps,
             revision=command.revision,
+            transition=command.transition or self.spec.prompt_transition,
         )
+        reference = self._reference(command)
         next_chunk, history = self._history(command)
+        parent, pending = parent_of(command, self.streams), None
+        if parent is not None:
+            next_chunk, history = parent.chunk, deque(parent.history)
+            conditions, pending = inherited(parent, conditions)
         decoder = self._executor.new_decoder_state()
         self._opened += 1
         return Stream(
-            opened=command,
+            opened=structs.replace(command, reference=None),
             order=self._opened,
             wanted_at=now,
             now=conditions,
+            pending=pending,
             sink=NOWHERE,
             window=Window(self._pool, self.spec.window_chunks),
             decoder=decoder,
@@ -162,6 +181,8 @@ class Roster:
             chunk=next_chunk,
             uncommitted=history,
             history=deque(history),
+            reference=reference,
+            asked_at=next_chunk,
             fresh=not history,
             phase=self.gate.phase(command) if command.kind == "live" else 0.0,
             place="latents",
@@ -174,6 +195,14 @@ class Roster:
         calm = round(self._settings.recover_seconds / self.spec.chunk_seconds)
         bends = self._settings.policy == "edf-s" and self._settings.anytime
         return Ladder(calm_chunks=max(1, calm), bends=bends)
+
+    def _reference(self, command: OpenStream) -> Reference | None:
+        """A snapshot or a parent has all the history that a stream needs."""
+        if command.reference is None or command.snapshot is not None:
+            return None
+        if command.fork_of is not None:
+            raise ValueError("reference: a fork goes on from its parent; allowed: none")
+        return unpack_reference(command.reference, self.spec)
 
     def _history(self, command: OpenStream) -> tuple[int, deque[ChunkState]]:
         """The chunks of a snapshot, to be committed again before the next one begins."""

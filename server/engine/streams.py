@@ -14,6 +14,7 @@ from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream, StreamStats
 from onbeat.server.engine.pieces import PIECE_ROWS, forwards
+from onbeat.server.engine.reference import Reference
 from onbeat.server.engine.scheduler import Candidate, Work
 from onbeat.server.engine.window import Window
 from onbeat.server.vocabulary import Place, Transition
@@ -114,6 +115,12 @@ class Stream:
     drops_in_a_row: int = 0
     """Chunks dropped since the last one that was made."""
     in_decode: int = 0
+    reference: Reference | None = None
+    """What it goes on from; None once its history holds all of it, or if there is none."""
+    unnamed: deque[int] = field(default_factory=deque)
+    """Of the reference, the chunks at the front of `uncommitted` whose pages can be shared."""
+    preparing: bool = False
+    """No step before the decode lane has made what it begins with (intake.py)."""
     failed: str | None = None
     times: ChunkTimes = field(default_factory=ChunkTimes)
     counters: Counters = field(default_factory=Counters)
@@ -141,6 +148,8 @@ class Stream:
             return False
         if self.state is not None or self.uncommitted:
             return True
+        if self.preparing:
+            return False
         if self.is_live:
             return self.anchor is not None or self.in_decode == 0
         return self.in_decode < job_ahead

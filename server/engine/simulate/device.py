@@ -13,7 +13,8 @@ from typing import Any
 from onbeat.models.spec import EncodedPrompt
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.cost import CostModel, best_rows
-from onbeat.server.engine.device import Decoded, DecodeJob, Outcome
+from onbeat.server.engine.device import Decoded, DecodeJob, LaneTask, Outcome, TaskDone
+from onbeat.server.engine.reference import Reference
 from onbeat.server.engine.simulate.curves import Curve
 from onbeat.server.engine.simulate.faults import Faults
 from onbeat.server.engine.streams import Stream
@@ -87,6 +88,12 @@ class VirtualExecutor:
     def new_decoder_state(self) -> Any:
         return None
 
+    def copy_decoder(self, state: Any) -> Any:
+        return state
+
+    def encode_reference(self, reference: Reference, index: int) -> ChunkState:
+        return _state(0, index, step=1, steps=1)
+
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         return _state(seed, chunk, step=1, steps=1)
 
@@ -156,6 +163,7 @@ class VirtualLane:
         self._max_rows = max_rows
         self._waiting: list[tuple[float, DecodeJob]] = []
         self._done: deque[Decoded] = deque()
+        self._tasks: list[TaskDone] = []
         self._seconds: list[float] = []
         self._free_at = 0.0
         self._closed = False
@@ -172,8 +180,18 @@ class VirtualLane:
     @property
     def next_at(self) -> float:
         """When there will be a result; infinite if nothing is under way."""
+        if self._tasks:
+            return self._clock.now()
         self._settle()
         return self._done[0].ready_at if self._done else float("inf")
+
+    def submit_task(self, task: LaneTask) -> None:
+        """Tasks are rare and short beside decodes: they take no time."""
+        self._tasks.append(TaskDone(task=task, value=task.run()))
+
+    def poll_tasks(self) -> list[TaskDone]:
+        done, self._tasks = self._tasks, []
+        return done
 
     def submit(self, job: DecodeJob) -> None:
         self._settle()

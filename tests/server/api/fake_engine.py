@@ -160,6 +160,7 @@ class FakeEngine:
             default_steps=2,
             max_steps=4,
             window_chunks=12,
+            takes_reference=True,
             capacity_streams=self.capacity,
             step_ms={1: 5.0},
             decode_ms={1: 2.0},
@@ -177,8 +178,13 @@ class FakeEngine:
         elif command.kind == "live" and live >= self.capacity:
             self._refuse(command, "capacity", f"{live} streams run, {self.capacity} fit.")
         else:
+            parent = self.streams.get(command.fork_of or "")
+            if parent is not None and parent.chunk == 0:
+                self._refuse(command, "invalid", f"fork_of: {command.fork_of!r} has no chunk yet")
+                return
             recognised = _words(command.prompt)
             stream = Stream(command, paused=command.paused, recognised=recognised)
+            stream.chunk = parent.chunk if parent else 0
             self.streams[command.stream_id] = stream
             opened = StreamOpened(stream_id=command.stream_id, recognised=stream.recognised)
             self._events.put(opened)

@@ -1,13 +1,17 @@
 """Live sessions over HTTP: made, looked at, steered, refused, paused, ended."""
 
+import base64
+import io
 import json
 from typing import Any
 
+import msgspec
 import pytest
+from PIL import Image
 
 from onbeat.server.engine.messages import CloseStream, ControlStream
 from tests.server.api.conftest import Server, StartServer, until
-from tests.server.api.fake_engine import CHUNK_FRAMES, FPS, FakeEngine
+from tests.server.api.fake_engine import CHUNK_FRAMES, FPS, SIZE, FakeEngine
 from tests.server.api.fake_media import OFFER
 
 SDP = {"content-type": "application/sdp"}
@@ -223,3 +227,63 @@ def test_events_of_a_session_end_with_it(server: Server) -> None:
 def test_events_of_an_unknown_session(server: Server) -> None:
     answer = server.http.get("/v1/sessions/session_0/events")
     assert answer.status_code == 404 and error_of(answer)["code"] == "session_not_found"
+
+
+def test_a_fork_goes_on_from_its_parent(server: Server) -> None:
+    made = server.session(prompt="a red ball", seed=7, num_inference_steps=3)
+    until(lambda: server.engine.streams[made["id"]].chunk > 0)
+    url = f"/v1/sessions/{made['id']}/fork"
+    twin = server.http.post(url, json={})
+    assert twin.status_code == 201 and twin.json()["id"] != made["id"]
+    assert [twin.json()[n] for n in ("prompt", "seed", "num_inference_steps")] == [
+        "a red ball",
+        7,
+        3,
+    ]
+    other = server.http.post(
+        url, json={"prompt": "a blue ball", "seed": 8, "steps": 1, "transition": "recache"}
+    ).json()
+    assert [other[n] for n in ("prompt", "seed", "num_inference_steps")] == ["a blue ball", 8, 1]
+    command = server.engine.opened("live")[-1]
+    assert (command.fork_of, command.transition) == (made["id"], "recache")
+
+
+def test_what_cannot_be_forked_says_why(server: Server) -> None:
+    assert server.http.post("/v1/sessions/nobody/fork", json={}).status_code == 404
+    server.engine.silent.set()
+    url = f"/v1/sessions/{server.session()['id']}/fork"
+    early = server.http.post(url, json={})
+    assert early.status_code == 409 and error_of(early)["code"] == "not_forkable"
+    wrong = server.http.post(url, json={"steps": 99})
+    assert wrong.status_code == 422 and error_of(wrong)["param"] == "steps"
+
+
+def _picture() -> str:
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30), (255, 0, 0)).save(out, "PNG")
+    return base64.b64encode(out.getvalue()).decode()
+
+
+@pytest.mark.parametrize("head", ["", "data:image/png;base64,"])
+def test_a_session_goes_on_from_a_reference(server: Server, head: str) -> None:
+    server.session(reference=head + _picture())
+    (command,) = server.engine.opened("live")
+    assert command.reference is not None
+    wire = msgspec.msgpack.decode(command.reference)
+    assert (wire["frames"], wire["width"], wire["fps"]) == (1, SIZE, FPS)
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("no base64!", "reference: not base64"),
+        ("data:image/png,abc", "allowed: base64, or data:...;base64,"),
+        (base64.b64encode(b"text").decode(), "a file that is not PNG, JPEG or a video"),
+    ],
+)
+def test_what_cannot_be_a_reference_is_refused(server: Server, reference: str, text: str) -> None:
+    answer = server.http.post("/v1/sessions", json={"prompt": "a ball", "reference": reference})
+    assert answer.status_code == 422
+    error = error_of(answer)
+    assert error["param"] == "reference" and text in error["message"]
+    assert not server.engine.opened("live")

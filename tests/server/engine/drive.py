@@ -58,6 +58,7 @@ class Rig:
         self.copy_seconds = copy_seconds
         self.events: list[Event] = []
         self.latents: dict[tuple[str, int], bytes] = {}
+        self.sound: dict[tuple[str, int], bytes] = {}
         self.reading = True
         self.engine = make_engine(
             served,
@@ -86,7 +87,9 @@ class Rig:
         self.events.append(event)
         if isinstance(event, ChunkReady):
             data = self.slots.read(event.slot)
-            self.latents[event.stream_id, event.chunk] = read_slot(data, event, self.width)[2]
+            _, audio, latents = read_slot(data, event, self.width)
+            self.latents[event.stream_id, event.chunk] = latents
+            self.sound[event.stream_id, event.chunk] = audio.tobytes()
             if self.reading:
                 self.engine.submit(ReleaseSlot(slot=event.slot))
 

@@ -36,6 +36,7 @@ SPEC = ModelSpec(
     default_steps=2,
     first_chunk_steps=4,
     kept_chunks=1,
+    takes_reference=True,
     max_steps=4,
     context_noise=0.02,
 )
@@ -69,7 +70,7 @@ class FakeModel:
         self.batches: list[int] = []
         self.commits: list[int] = []
         self.prefills = 0
-        self.prefill_cost = 0.0
+        self.prefill_cost = self.encode_cost = 0.0
 
     def encode_prompt(self, prompt: str) -> EncodedPrompt:
         if prompt == "refuse":
@@ -122,6 +123,18 @@ class FakeModel:
         ]
         return torch.stack(values).sum() / 10
 
+    def encode_media(self, frames: Tensor, sound: Tensor) -> dict[str, Tensor]:
+        """Latents that tell the mean of the frames and of the sound; a white frame raises."""
+        if frames.min() == 255:
+            raise ValueError("reference: a white chunk")
+        if self.clock is not None:
+            self.clock.advance(self.encode_cost)
+        level = {"video": frames.float().mean() / 255, "audio": sound[: SPEC.chunk_samples]}
+        return {
+            "audio": torch.full((2, 3), float(level["audio"].float().mean()) / 32_768),
+            "video": torch.full((4, 5), float(level["video"])),
+        }
+
     def new_decoder_state(self) -> Any:
         return {"chunks": 0}
 
@@ -145,6 +158,7 @@ class Timed:
         self.spec = model.spec
         self.encode_prompt = model.encode_prompt
         self.prefill_prompt = model.prefill_prompt
+        self.encode_media = model.encode_media
         self.new_decoder_state = model.new_decoder_state
         self.decode = model.decode
 
