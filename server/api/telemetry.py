@@ -15,7 +15,6 @@ from onbeat.server.api.measures import STAGES, Quantiles, Sent, Window, quantile
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.engine.messages import ChunkReady, EngineStats
-from onbeat.server.engine.track import BucketCost
 from onbeat.webrtc.stats import Percentiles
 
 TICK_SECONDS = 0.5
@@ -155,7 +154,7 @@ class Telemetry:
             "model": ready.model if ready else None,
             "capacity_streams": self._hub.capacity_streams,
             "calibrated_streams": ready.capacity_streams if ready else None,
-            "costs": [cost_overview(cost) for cost in stats.costs] if stats else [],
+            "costs": [cost.plain() for cost in stats.costs] if stats else [],
             "busy_ratio": stats.busy_ratio if stats else None,
             "utilisation": stats.utilisation if stats else None,
             "waiting": stats.waiting if stats else None,
@@ -229,16 +228,6 @@ def point_of(overview: Overview) -> Point:
         "jobs_running": overview["jobs"].get("running"),
         "fps_sent": round(sum(each["fps_sent"] for each in overview["sessions"]), 2),
     }
-
-
-def cost_overview(cost: BucketCost) -> dict[str, Any]:
-    """Predicted against real times of batches of one size."""
-    plain = {n: round(v, 4) if isinstance(v, float) else v for n, v in _fields(cost)}
-    return plain | {"p99_error": round(cost.p99_error, 4)}
-
-
-def _fields(cost: BucketCost) -> list[tuple[str, Any]]:
-    return [(name, getattr(cost, name)) for name in cost.__struct_fields__]
 
 
 def session_overview(session: Session, now: float) -> dict[str, Any]:

@@ -218,6 +218,7 @@ def _result(
             "predicted_mean": _mean(predicted),
             "calibrated": {str(n): round(t, 2) for n, t in ready.step_ms.items()},
         },
+        "costs": [cost.plain() for cost in count.stats[-1].costs] if count.stats else [],
         "plan_ms": _percentiles([t for s in count.stats for t in s.plan_seconds]),
         "decode_ms": {
             **_percentiles([t for s in count.stats for t in s.decode_seconds]),

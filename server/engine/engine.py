@@ -286,6 +286,7 @@ class Engine:
         failed = self._prefill(prefills) if prefills else []
         if steps or commits:
             rows = len(steps) + sum(s.piece for s in commits)
+            started = self._clock.now() if prefills else started
             launched = self._executor.launch(steps, commits)
             if self._plan_ahead:
                 self._look_ahead(started, rows, steps, commits)
@@ -309,14 +310,17 @@ class Engine:
         """Plans the next tick while this one's forward runs."""
         after = after_rows(list(self.roster.streams.values()), steps, commits)
         if after is not None:
-            forward = self.cost.median(rows)
+            forward, began = self.cost.median(rows), self._clock.now()
             working = self._candidates(s for s in after if self._has_work(s))
             self.planner.look_ahead(started + forward, forward, working)
+            self.trace.ahead(began, self._clock.now())
 
     def _prefill(self, prefills: Sequence[Stream]) -> list[tuple[Stream, str]]:
         started = self._clock.now()
         failed = self._executor.prefill(prefills)
-        self.trace.prefill(started, self._clock.now(), prefills)
+        ended = self._clock.now()
+        self.trace.prefill(started, ended, prefills)
+        self.figures.prefilled(len({s.sink for s in prefills}), ended - started)
         bad = {stream.sink for stream, _ in failed}
         for sink in {stream.sink for stream in prefills} - bad:
             self.pool.mark_filled(sink)

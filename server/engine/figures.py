@@ -5,11 +5,12 @@ What it is not: a promise. The answer to a stream is admission's, when it asks.
 
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
+from onbeat.server.engine.calibration import CostTable
 from onbeat.server.engine.device import Costs
 from onbeat.server.engine.pool import KVPool, pages_per_stream
 from onbeat.server.engine.roster import Roster
 from onbeat.server.engine.settings import EngineSettings
-from onbeat.server.engine.track import BucketCost
+from onbeat.server.engine.track import BucketCost, Tracker
 
 SECONDS = 1.0
 
@@ -32,6 +33,16 @@ class Figures:
         self._next = -float("inf")
         self.capacity_streams = 0
         self.costs: list[BucketCost] = []
+        self._prefills = Tracker([1])
+        self._prefill = _prefill_table(costs)
+
+    def prefilled(self, prompts: int, seconds: float) -> None:
+        """The keys and values of `prompts` prompts have been written: linear in their number."""
+        if self._prefill is not None:
+            each = seconds / prompts
+            self._prefills.add(
+                1, each, self._prefill.p50_ms[1] / 1e3, self._prefill.p99_ms[1] / 1e3
+            )
 
     def at(self, now: float) -> "Figures":
         """Itself, no older than a second."""
@@ -41,6 +52,7 @@ class Figures:
             self.costs = [
                 *self._lanes.compute.tracked.report("step"),
                 *self._lanes.decode.tracked.report("decode"),
+                *self._prefills.report("prefill"),
             ]
         return self
 
@@ -67,3 +79,10 @@ class Figures:
         live = [*self._roster.live_demands(), *[demand] * (more - 1)]
         left = free - pages * (more - 1)
         return self._admission.refuse(live, demand, pages=pages, free=left) is None
+
+
+def _prefill_table(costs: Costs) -> CostTable | None:
+    """None where only forwards and decodes were measured."""
+    if costs.calibration is None:
+        return None
+    return next((t for t in costs.calibration.tables if t.kind == "prefill"), None)

@@ -70,8 +70,8 @@ class Chunk(Record, frozen=True):
 
 
 class Span(Record, frozen=True):
-    """Anything else that took time on a lane: copies; what the front does for a session, whose id
-    is the lane then."""
+    """Anything else that took time on a lane: copies, plans made ahead; what the front does for a
+    session, whose id is the lane then."""
 
     lane: str
     name: str

@@ -59,6 +59,11 @@ class Trace:
         rows, finished, dropped = len(plan.rows), len(plan.finish), len(plan.drops)
         self._records.append(Planned(end, start, rows, finished, dropped, pages, slack))
 
+    def ahead(self, start: float, end: float) -> None:
+        """A plan for the next tick, made while this one's forward ran."""
+        if self.on and end > start:
+            self._records.append(Span(end, "host", "plan ahead", start, {}))
+
     def forward(
         self, start: float, end: float, steps: Sequence[Stream], commits: Sequence[Stream]
     ) -> None:

@@ -34,6 +34,12 @@ class BucketCost(msgspec.Struct, frozen=True, kw_only=True):
         """How far the real 99th percentile lies above the predicted one, as a share of it."""
         return self.p99_ms / self.predicted_p99_ms - 1.0
 
+    def plain(self) -> dict[str, int | float | str]:
+        """For JSON, with the error."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        values["p99_error"] = self.p99_error
+        return {n: round(v, 4) if isinstance(v, float) else v for n, v in values.items()}
+
 
 class Tracker:
     """A row count belongs to the smallest of `sizes` that is not below it, or to the last."""

@@ -18,6 +18,7 @@ def test_the_result_is_one_json_object_with_the_promised_keys(tmp_path: Path) ->
     assert 0.0 <= result["on_time_frame_ratio"] <= 1.0
     assert result["failures"] == [] and result["refused"]["count"] == 0
     assert {"p50", "p95", "p99", "calibrated"} <= set(result["step_ms"])
+    assert {cost["kind"] for cost in result["costs"]} == {"step", "decode", "prefill"}
     assert {"mean", "p50", "max"} <= set(result["batch_rows"])
 
 

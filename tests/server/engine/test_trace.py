@@ -63,6 +63,19 @@ def test_a_quiet_run_shows_lanes_rows_steps_and_deadlines() -> None:
     rig.check()
 
 
+def test_a_prefill_is_a_slice_of_its_own_before_the_forward() -> None:
+    rig = Rig(OPEN)
+    slow_prefills(rig, 0.003)
+    rig.open("a")
+    rig.open("b", prompt="another")
+    rig.run(1.0)
+    rig.open("c", prompt="a third")
+    rig.run(1.0)
+    events = draw(rig)
+    drawn = [e for e in chrome.on_track(events, "compute") if e["name"].startswith("prefill")]
+    assert len(drawn) >= 2 and all(e["dur"] >= 2999 for e in drawn)
+
+
 def test_only_the_last_seconds_that_were_asked_for() -> None:
     rig = Rig(OPEN)
     rig.open("a")
@@ -103,6 +116,16 @@ def test_too_many_streams_wait_for_each_other() -> None:
         rig.open(str(i))
     rig.run(4.0)
     assert causes(rig, draw(rig)) == {"queue"}
+
+
+def slow_prefills(rig: Rig, seconds: float) -> None:
+    prefill: Callable[..., object] = rig.model.prefill_prompt
+
+    def slowly(*args: object) -> object:
+        rig.clock.advance(seconds)
+        return prefill(*args)
+
+    rig.model.prefill_prompt = slowly  # type: ignore[method-assign, assignment]
 
 
 def slow_decoding(rig: Rig, seconds: float) -> None:
