@@ -20,7 +20,7 @@ from aiortc import RTCSessionDescription
 from tests.webrtc.conftest import Receiver
 
 NTP_PER_SECOND = 2**32
-TRIES = 4
+TRIES = 8
 RATES = {"audio": 48_000, "video": 90_000}
 
 
