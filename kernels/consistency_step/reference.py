@@ -5,6 +5,8 @@ the same bits and a row does not depend on its batch mates. numpy and not torch,
 batches are bound by the cost of a call.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,6 +15,8 @@ from torch import Tensor
 from onbeat.kernels.philox_normal.reference import philox_normal
 
 Floats = NDArray[np.float32]
+NUMBERS_AT_ONCE = 1 << 16
+"""More, and the temporary arrays leave the processor's cache and are mapped anew each time."""
 _NEUTRAL = np.array((0.0, 1.0, np.inf, 0.0, 1.0, 0.0), dtype=np.float32)
 """Coefficients that change nothing, column by column."""
 
@@ -22,44 +26,60 @@ def consistency_step(
 ) -> tuple[Tensor, Tensor]:
     """x, prediction float32 [r, N]; coefficients [r, 6]; keys int64 [r, 6] -> (next, clean)."""
     k = coefficients.numpy().astype(np.float32)
-    idle_x, idle_p, idle_clip, idle_next, idle_clean, idle_noise = (k == _NEUTRAL).all(0).tolist()
-    clean_x, clean_p, clip, next_x, next_clean, noise = k.T[:, :, None]
+    idle = (k == _NEUTRAL).all(0).tolist()
     x_rn, clean = x.detach().numpy(), prediction.detach().numpy()
-    if not idle_p:
-        clean = _scaled(clean, clean_p)
-    if not idle_x:
-        clean = _plus(clean, x_rn, clean_x)
-    if not idle_clip:
-        clean = np.maximum(np.minimum(clean, clip), -clip)
-    after = clean if idle_clean else _scaled(clean, next_clean)
-    if not idle_next:
-        after = _plus(after, x_rn, next_x)
-    if not idle_noise:
-        after = _with_noise(after, noise, keys)
+    if not all(idle[:3]):
+        clean = _in_pieces(_clean, clean, x_rn, k[:, :3])
+    after = clean if all(idle[3:5]) else _in_pieces(_next, clean, x_rn, k[:, 3:5])
+    if not idle[5]:
+        after = _with_noise(after, k[:, 5:], keys)
     return torch.from_numpy(after), torch.from_numpy(clean)
 
 
-def _scaled(values: Floats, factor: Floats) -> Floats:
+def _in_pieces(
+    fill: Callable[[Floats, Floats, Floats, Floats], None], values: Floats, x: Floats, k: Floats
+) -> Floats:
+    """New memory, filled a few rows at a time."""
+    out = np.empty(values.shape, np.float32)
+    some = max(1, NUMBERS_AT_ONCE // max(1, values.shape[1]))
+    for first in range(0, len(out), some):
+        part = slice(first, first + some)
+        fill(out[part], values[part], x[part], k[part])
+    return out
+
+
+def _clean(out: Floats, prediction: Floats, x: Floats, k: Floats) -> None:
+    clean_x, clean_p, clip = k.T[:, :, None]
+    _scale(out, prediction, clean_p)
+    _add(out, x, clean_x)
+    if not np.isinf(clip).all():
+        np.minimum(out, clip, out=out)
+        np.maximum(out, -clip, out=out)
+
+
+def _next(out: Floats, clean: Floats, x: Floats, k: Floats) -> None:
+    next_x, next_clean = k.T[:, :, None]
+    _scale(out, clean, next_clean)
+    _add(out, x, next_x)
+
+
+def _scale(out: Floats, values: Floats, factor: Floats) -> None:
     """Products; 0 where the factor is, whatever the value."""
     used = factor != 0
-    if used.all():
-        return values * factor
-    product = np.zeros(values.shape, np.float32)
-    np.multiply(values, factor, out=product, where=used)
-    return product
+    if not used.all():
+        out.fill(0.0)
+    np.multiply(values, factor, out=out, where=True if used.all() else used)
 
 
-def _plus(total: Floats, x: Floats, factor: Floats) -> Floats:
-    """total + x factor in rows whose factor is not 0, in new memory; others keep their bits."""
+def _add(out: Floats, x: Floats, factor: Floats) -> None:
+    """Adds x factor to rows whose factor is not 0; others keep their bits."""
     used = factor != 0
     if used.all():
-        product = x * factor
-        product += total
-        return product
-    product, total = np.empty(x.shape, np.float32), total.copy()
-    np.multiply(x, factor, out=product, where=used)
-    np.add(total, product, out=total, where=used)
-    return total
+        out += x * factor
+    elif used.any():
+        product = np.empty(out.shape, np.float32)
+        np.multiply(x, factor, out=product, where=used)
+        np.add(out, product, out=out, where=used)
 
 
 def _with_noise(after: Floats, noise: Floats, keys: Tensor) -> Floats:
