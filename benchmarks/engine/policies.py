@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from onbeat.server.engine.bench_policies import CONTENDERS, compare_real, real_table
-from onbeat.server.engine.simulate.cases import cases
+from onbeat.server.engine.simulate.cases import Case, cases
 from onbeat.server.engine.simulate.compare import VARIANTS, Point, measure
-from onbeat.server.engine.simulate.curves import CURVES
 from onbeat.server.engine.simulate.plot import svg
 from onbeat.server.engine.simulate.report import (
     HEAD,
@@ -34,28 +33,37 @@ Say = Callable[[str], None]
 
 
 def simulated(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
-    """Every variant on every case of one device at every load."""
-    chosen = [c for c in cases(arguments.simulate) if c.name in arguments.cases.split(",")]
+    """Every variant on every case of the devices at every load."""
+    seconds = arguments.seconds or 60.0
+    panels: dict[str, list[Point]] = {}
+    results: dict[str, Any] = {}
+    for device in arguments.simulate.split(","):
+        chosen = [c for c in cases(device) if c.name in arguments.cases.split(",")]
+        points = _points(chosen, arguments, seconds, say)
+        panels |= {f"{device}, {c.name}": _plotted(points, c.name) for c in chosen}
+        results[device] = summary(points, chosen, seconds)
+    if arguments.plot:
+        Path(arguments.plot).write_text(svg(panels), encoding="utf-8")
+    if len(results) == 1:
+        return next(iter(results.values()))
+    return {"benchmark": "policies-simulated", "devices": results}
+
+
+def _points(
+    chosen: list[Case], arguments: argparse.Namespace, seconds: float, say: Say
+) -> list[Point]:
     points: list[Point] = []
     say(HEAD)
     for case in chosen:
         for load in _numbers(arguments.load):
             for variant in VARIANTS:
-                point = measure(
-                    case, load, variant, seeds=arguments.seeds, seconds=arguments.seconds or 60.0
-                )
+                point = measure(case, load, variant, seeds=arguments.seeds, seconds=seconds)
                 points.append(point)
                 say(line(point))
     for case in chosen:
-        say(
-            "\nclean of admitted streams, frames on time in %, goodput / bound\n\n"
-            + grid(points, case.name)
-        )
-    if arguments.plot:
-        titles = {f"{arguments.simulate}, {c.name}": c.name for c in chosen}
-        panels = {t: _plotted(points, name) for t, name in titles.items()}
-        Path(arguments.plot).write_text(svg(panels), encoding="utf-8")
-    return summary(points, chosen, arguments.seconds or 60.0)
+        say("\nclean of admitted streams, frames on time in %, goodput / bound\n")
+        say(grid(points, case.name))
+    return points
 
 
 def _plotted(points: list[Point], case: str) -> list[Point]:
@@ -94,7 +102,7 @@ def _numbers(text: str) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--simulate", choices=sorted(CURVES), help="device curve")
+    mode.add_argument("--simulate", metavar="A,B", help="device curves")
     mode.add_argument("--exact", type=int, metavar="N", help="so many tiny cases")
     mode.add_argument("--real", action="store_true", help="the real engine, the default")
     parser.add_argument("--seconds", type=float, help="of each point; simulated 60, real 10")
