@@ -92,6 +92,8 @@ def _result(points: Points, spec: ModelSpec, seconds: float) -> dict[str, Any]:
     bound = whole_streams(spec, compute, decode)
     device = Curve(seconds=compute)
     gain = device.at(1) / device.best_row_seconds(MAX_ROWS)
+    alone = int(spec.chunk_seconds / ((spec.default_steps + 1) * device.at(1)))
+    whole = _ratio(min(bound.values()), alone)
     ours = max(clean.get("edf-s", 0), clean.get("edf-s + admission", 0))
     return {
         "benchmark": "policies-real",
@@ -106,7 +108,11 @@ def _result(points: Points, spec: ModelSpec, seconds: float) -> dict[str, Any]:
         "goodput_to_bound": _goodput(points, spec, compute),
         "edf_s_ratio": {n: _ratio(ours, k) for n, k in clean.items() if not n.startswith("edf-s")},
         "batching_limit": round(gain, 3),
+        "whole_stream_limit": whole,
         "share_of_batching_limit": _ratio(_ratio(ours, clean.get("time-slice", 0)) or 0.0, gain),
+        "share_of_whole_stream_limit": _ratio(
+            _ratio(ours, clean.get("time-slice", 0)) or 0.0, whole or 0.0
+        ),
         "points": {n: {str(k): _short(p) for k, p in by.items()} for n, by in points.items()},
     }
 
@@ -207,9 +213,10 @@ def _curve_text(result: Mapping[str, Any]) -> str:
         else f"batching does not pay here: rows get at most {gain:.2f} times cheaper in batches"
     )
     reached, share = result["edf_s_to_bound"], result["share_of_batching_limit"]
+    whole, whole_share = result["whole_stream_limit"], result["share_of_whole_stream_limit"]
     return (
         f"rows per second against single rows, by batch size: {rates}\n{says}; no policy can hold "
         f"more than {gain:.2f} times what time slicing can.\nstreams that the bound allows: "
         f"{result['bound_streams']}; edf-s reaches {reached} of it, and {share} of the batching "
-        f"limit against time slicing"
+        f"limit against time slicing (in whole streams: {whole_share} of {whole})"
     )

@@ -9,7 +9,17 @@ from collections.abc import Mapping, Sequence
 from onbeat.server.engine.simulate.compare import Point, mean
 
 WIDTH, HEIGHT, LEFT, TOP = 330, 240, 46, 28
-COLOURS = ("#d62728", "#e377c2", "#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#7f7f7f")
+COLOURS = (
+    "#d62728",
+    "#e377c2",
+    "#1f77b4",
+    "#ff7f0e",
+    "#2ca02c",
+    "#9467bd",
+    "#8c564b",
+    "#7f7f7f",
+    "#bcbd22",
+)
 
 
 def svg(panels: Mapping[str, Sequence[Point]]) -> str:
@@ -42,7 +52,8 @@ def _panel(title: str, points: Sequence[Point], colours: Mapping[str, str], left
     def y(share: float) -> float:
         return TOP + HEIGHT * (1.0 - share)
 
-    parts = [f'<text x="{left}" y="{TOP - 10}" font-weight="bold">{title}</text>']
+    parts = [f'<text x="{left}" y="{TOP - 10}"><tspan font-weight="bold">{title}</tspan>: ']
+    parts[0] += "goodput / bound</text>"
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(f'<path d="M{left} {y(share):.1f}h{WIDTH}" stroke="#dddddd"/>')
         parts.append(_text(left - 6, y(share) + 4, f"{share:g}", "end"))
