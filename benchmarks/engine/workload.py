@@ -3,8 +3,8 @@
     python benchmarks/engine/workload.py --rate 0.4 --burstiness 0.3 --length 30 --seconds 600
     python benchmarks/engine/workload.py --trace FILE.csv --azure --speed 4
 
-Arrivals are open-loop: gamma gaps of the given burstiness (1 is Poisson), lognormal lengths; what is
-refused does not come again. Prints a table and, last, one JSON line. What it is not: the
+Arrivals are open-loop: gamma gaps of the given burstiness (1 is Poisson), lognormal lengths; what
+is refused does not come again. Prints a table and, last, one JSON line. What it is not: the
 comparison at fixed loads with the bound (policies.py).
 """
 
