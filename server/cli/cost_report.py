@@ -13,6 +13,7 @@ TITLES = {
     "decode": "decoding",
     "prefill": "keys and values of a prompt",
     "encode": "reading a prompt",
+    "reference": "a chunk of reference media to latents",
 }
 
 

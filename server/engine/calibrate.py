@@ -18,7 +18,13 @@ from onbeat.server.engine.settings import Clock, EngineSettings
 
 log = logging.getLogger(__name__)
 
-SECONDS: dict[Kind, float] = {"decode": 0.4, "step": 1.4, "prefill": 0.05, "encode": 0.05}
+SECONDS: dict[Kind, float] = {
+    "decode": 0.4,
+    "step": 1.4,
+    "prefill": 0.05,
+    "encode": 0.05,
+    "reference": 0.05,
+}
 ROUNDS = 3
 CHECKED: tuple[Kind, ...] = ("step", "decode")
 CHECK_ROUNDS = 3
@@ -61,8 +67,8 @@ class MeasuredCosts:
 
     def _measured(self) -> Calibration:
         started = self._now()
-        kinds: tuple[Kind, ...] = ("decode", "step", "prefill", "encode")
-        tables = [self._measure(kind) for kind in kinds]
+        media = self._spec.takes_reference
+        tables = [self._measure(kind) for kind in SECONDS if media or kind != "reference"]
         made = Calibration(tables=tables, measured_at=time.time(), took=self._now() - started)
         if self._cache is not None:
             self._cache.save(made)

@@ -21,9 +21,10 @@ from onbeat.server.engine.cost import GAIN, CostModel
 
 log = logging.getLogger(__name__)
 FORMAT = 1
-Kind = Literal["step", "decode", "prefill", "encode"]
+Kind = Literal["step", "decode", "prefill", "encode", "reference"]
 """step: a denoise step or a commit, which share a forward; decode: latents to pictures and sound;
-prefill: writing a prompt's keys and values; encode: reading a prompt."""
+prefill: writing a prompt's keys and values; encode: reading a prompt; reference: one chunk of
+reference media to latents."""
 
 
 class CostTable(msgspec.Struct, frozen=True, kw_only=True):

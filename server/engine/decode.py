@@ -154,10 +154,13 @@ class TorchDecodeLane:
         return None
 
     def _run_task(self, task: LaneTask) -> None:
+        started, value, failure = self._clock.now(), None, None
         try:
-            done = TaskDone(task=task, value=task.run())
+            value = task.run()
         except (RuntimeError, ValueError, ArithmeticError) as error:
-            done = TaskDone(task=task, error=f"{type(error).__name__}: {error}")
+            failure = f"{type(error).__name__}: {error}"
+        ended = self._clock.now()
+        done = TaskDone(task=task, started=started, ended=ended, value=value, error=failure)
         with self._changed:
             self._tasks_done.append(done)
 

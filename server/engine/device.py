@@ -107,6 +107,7 @@ class LaneTask:
     any later one."""
 
     run: Callable[[], Any]
+    name: str = "task"
     behind: str | None = None
     after: int = -1
 
@@ -116,6 +117,8 @@ class TaskDone:
     """`value`: what the task's function gave; `error`: None, or why there is no value."""
 
     task: LaneTask
+    started: float
+    ended: float
     value: Any = None
     error: str | None = None
 

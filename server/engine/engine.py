@@ -91,7 +91,7 @@ class Engine:
         self.delivery = Delivery(
             spec, lane, slots, emit, misses=self.misses, trace=self.trace, playout_buffer=buffer
         )
-        self.intake = Intake(spec, executor, lane, pool)
+        self.intake = Intake(spec, executor, lane, pool, self.trace)
         self._by = 0.0
         self.interval = Interval(since=clock.now())
         self.wake_at = 0.0

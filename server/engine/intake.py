@@ -17,6 +17,7 @@ from onbeat.server.engine.fork import parent_of
 from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.prefix import share_reference
 from onbeat.server.engine.streams import Stream
+from onbeat.server.engine.trace import Trace
 
 Take = Callable[[Stream, Any, float], None]
 """What is done with a task's result: (stream, result, now)."""
@@ -25,8 +26,11 @@ Take = Callable[[Stream, Any, float], None]
 class Intake:
     """Streams between their opening and their first own chunk."""
 
-    def __init__(self, spec: ModelSpec, executor: Executor, lane: DecodeLane, pool: KVPool) -> None:
+    def __init__(
+        self, spec: ModelSpec, executor: Executor, lane: DecodeLane, pool: KVPool, trace: Trace
+    ) -> None:
         self._spec, self._executor, self._lane, self._pool = spec, executor, lane, pool
+        self._trace = trace
         self._running: dict[LaneTask, tuple[Stream, Take]] = {}
         self._sharing: list[Stream] = []
         """Streams whose reference is not committed yet."""
@@ -50,6 +54,7 @@ class Intake:
         failed = []
         for done in self._lane.poll_tasks():
             stream, take = self._running.pop(done.task)
+            self._trace.task(done, stream.id)
             if open_streams.get(stream.id) is not stream:
                 continue
             if done.error is not None:
@@ -75,7 +80,7 @@ class Intake:
         """As the parent's is between its last finished chunk and its next, wherever it is now."""
         stream.preparing = True
         copy = partial(self._executor.copy_decoder, parent.decoder)
-        task = LaneTask(run=copy, behind=parent.id, after=parent.chunk - 1)
+        task = LaneTask(run=copy, name="copy decoder", behind=parent.id, after=parent.chunk - 1)
         self._submit(stream, task, self._copied)
 
     def _copied(self, stream: Stream, decoder: Any, now: float) -> None:
@@ -86,7 +91,7 @@ class Intake:
     def _encode(self, stream: Stream, index: int) -> None:
         assert stream.reference is not None, stream.id
         encode = partial(self._executor.encode_reference, stream.reference, index)
-        self._submit(stream, LaneTask(run=encode), self._encoded)
+        self._submit(stream, LaneTask(run=encode, name=f"reference {index}"), self._encoded)
 
     def _encoded(self, stream: Stream, state: ChunkState, now: float) -> None:
         """Its first own chunk is wanted from the moment on at which the last piece is there."""

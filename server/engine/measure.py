@@ -100,6 +100,8 @@ class Bench:
                     yield run
             case "encode":
                 yield self._encode
+            case "reference":
+                yield self._reference()
 
     @contextmanager
     def forwards(self) -> Iterator[Callable[[int, int], None]]:
@@ -162,6 +164,19 @@ class Bench:
                 yield run
         finally:
             self._pool.give_back(*page)
+
+    def _reference(self) -> Callable[[int], None]:
+        spec = self._model.spec
+        shape = (spec.chunk_frames, spec.height, spec.width, 3)
+        frames = torch.zeros(shape, dtype=torch.uint8)
+        sound = torch.zeros(spec.chunk_samples, dtype=torch.int16)
+
+        def run(rows: int) -> None:
+            with torch.inference_mode():
+                for _ in range(rows):
+                    self._model.encode_media(frames, sound)
+
+        return run
 
     def _encode(self, rows: int) -> None:
         with torch.inference_mode():

@@ -7,7 +7,7 @@ they are and become a trace file there (perfetto.py). What it is not: counters (
 from collections import deque
 from collections.abc import Sequence
 
-from onbeat.server.engine.device import Decoded
+from onbeat.server.engine.device import Decoded, TaskDone
 from onbeat.server.engine.messages import TraceReply, TraceRequest
 from onbeat.server.engine.records import (
     AnyRecord,
@@ -86,6 +86,12 @@ class Trace:
             self._records.append(
                 DecodedChunk(result.ready_at, start, middle, job.stream, job.chunk)
             )
+
+    def task(self, done: TaskDone, stream: str) -> None:
+        """Other work of the decode lane, for a stream."""
+        if self.on and done.ended > done.started:
+            detail: Detail = {"stream": stream}
+            self._records.append(Span(done.ended, "decode", done.task.name, done.started, detail))
 
     def chunk(
         self,

@@ -187,7 +187,8 @@ class VirtualLane:
 
     def submit_task(self, task: LaneTask) -> None:
         """Tasks are rare and short beside decodes: they take no time."""
-        self._tasks.append(TaskDone(task=task, value=task.run()))
+        now = self._clock.now()
+        self._tasks.append(TaskDone(task=task, started=now, ended=now, value=task.run()))
 
     def poll_tasks(self) -> list[TaskDone]:
         done, self._tasks = self._tasks, []

@@ -1,6 +1,7 @@
 """The bench runs every kind of work on a real engine's memory and leaves no page behind."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from onbeat.server.engine.settings import EngineSettings
 from tests.server.engine.fake import SPEC, FakeModel
 
 
-@pytest.mark.parametrize("kind", ["step", "decode", "prefill", "encode"])
+@pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("pages", [6, 40], ids=["pages for one", "pages for all"])
 def test_every_kind_runs(kind: Kind, pages: int) -> None:
     model, pool = FakeModel(), KVPool(pages)

@@ -12,6 +12,7 @@ from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.trace import MOST_RECORDS, Trace
 from tests.server.engine import chrome
 from tests.server.engine.drive import Rig
+from tests.server.engine.test_reference import clip
 
 OPEN = EngineSettings(decode_lane=False, admission=False)
 
@@ -74,6 +75,16 @@ def test_a_prefill_is_a_slice_of_its_own_before_the_forward() -> None:
     events = draw(rig)
     drawn = [e for e in chrome.on_track(events, "compute") if e["name"].startswith("prefill")]
     assert len(drawn) >= 2 and all(e["dur"] >= 2999 for e in drawn)
+
+
+def test_pieces_of_a_reference_are_on_the_decode_lane() -> None:
+    rig = Rig(OPEN)
+    rig.model.encode_cost = 0.004
+    rig.open("a", reference=clip(12))
+    rig.run(1.0)
+    drawn = [e for e in chrome.on_track(draw(rig), "decode") if e["name"].startswith("reference")]
+    assert [e["name"] for e in drawn] == ["reference 0", "reference 1", "reference 2"]
+    assert all(e["args"] == {"stream": "a"} and e["dur"] >= 3999 for e in drawn)
 
 
 def test_only_the_last_seconds_that_were_asked_for() -> None:
