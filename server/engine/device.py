@@ -50,6 +50,9 @@ class Executor(Protocol):
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         """A finished chunk from its latents as they lie in a slot (float32, model's order)."""
 
+    def save(self, state: ChunkState) -> bytes:
+        """The latents of a finished chunk, as `restore` reads them."""
+
     def start_chunks(self, streams: Sequence["Stream"], steps: Sequence[int]) -> None:
         """Gives each stream the noise of its next chunk."""
 

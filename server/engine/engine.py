@@ -23,6 +23,7 @@ from onbeat.server.engine.messages import (
     ControlStream,
     EngineStats,
     Event,
+    ExportStream,
     OpenStream,
     ReleaseSlot,
     Shutdown,
@@ -178,6 +179,8 @@ class Engine:
                 self.intake.begin(self.roster.open(command, now), self.roster.streams, now)
             case ControlStream():
                 self.roster.control(command, now)
+            case ExportStream():
+                self.roster.export(command.stream_id)
             case CloseStream():
                 self.roster.close(command.stream_id)
             case ReleaseSlot():

@@ -114,6 +114,10 @@ class TorchExecutor:
             x0=latents,
         )
 
+    def save(self, state: ChunkState) -> bytes:
+        latents = (state.latents[m.name] for m in self._spec.modalities)
+        return b"".join(x.cpu().numpy().astype("<f4", copy=False).tobytes() for x in latents)
+
     @torch.inference_mode()
     def end_chunk(self, state: ChunkState) -> ChunkState:
         return _final(end_chunk(state))

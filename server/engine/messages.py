@@ -79,7 +79,15 @@ class Shutdown(Message, frozen=True, kw_only=True):
     pass
 
 
-Command = OpenStream | ControlStream | CloseStream | ReleaseSlot | TraceRequest | Shutdown
+class ExportStream(Message, frozen=True, kw_only=True):
+    """Ask for what another engine needs to go on with a stream; answered by `StreamExported`."""
+
+    stream_id: str
+
+
+Command = (
+    OpenStream | ControlStream | CloseStream | ReleaseSlot | TraceRequest | ExportStream | Shutdown
+)
 
 # ---- engine to front ---------------------------------------------------------------------------
 
@@ -195,6 +203,15 @@ class StreamEnded(Message, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class StreamExported(Message, frozen=True, kw_only=True):
+    """The commands that open a stream in another engine where it stands in this one. `opening` is
+    None if there is no such stream; `pending` is a control that has not taken effect yet."""
+
+    stream_id: str
+    opening: OpenStream | None = None
+    pending: ControlStream | None = None
+
+
 class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     stream_id: str
     kind: StreamKind
@@ -279,6 +296,7 @@ Event = (
     | ChunkDropped
     | ControlApplied
     | StreamEnded
+    | StreamExported
     | EngineStats
     | TraceReply
     | EngineDown

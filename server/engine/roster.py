@@ -11,7 +11,6 @@ from dataclasses import replace
 from msgspec import structs
 
 from onbeat.models.spec import ModelSpec
-from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.device import Executor
 from onbeat.server.engine.fork import inherited, parent_of, share_pages, wrong_fork
@@ -26,13 +25,12 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamRefused,
 )
+from onbeat.server.engine.moving import Arrival, arrive, leave
 from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.reference import Reference, unpack_reference
 from onbeat.server.engine.registry import changed_opening
 from onbeat.server.engine.residency import Residency
 from onbeat.server.engine.settings import EngineSettings
-from onbeat.server.engine.slots import latent_bytes
-from onbeat.server.engine.snapshot import unpack_snapshot
 from onbeat.server.engine.streams import NOWHERE, Conditions, Stream
 from onbeat.server.engine.switch import recaches, take_up
 from onbeat.server.engine.waiting import Waiting
@@ -160,10 +158,10 @@ class Roster:
             transition=command.transition or self.spec.prompt_transition,
         )
         reference = self._reference(command)
-        next_chunk, history = self._history(command)
+        came = arrive(command, self.spec, self._executor)
         parent, pending = parent_of(command, self.streams), None
         if parent is not None:
-            next_chunk, history = parent.chunk, deque(parent.history)
+            came = Arrival(next_chunk=parent.chunk, history=[*parent.history], fresh=False)
             conditions, pending = inherited(parent, conditions)
         decoder = self._executor.new_decoder_state()
         self._opened += 1
@@ -176,25 +174,26 @@ class Roster:
             sink=NOWHERE,
             window=Window(self._pool, self.spec.window_chunks),
             decoder=decoder,
-            ladder=self._ladder(),
+            ladder=self._ladder(came.level),
             firm=FirmRecord(m=self._settings.firm_m, k=self._settings.firm_k),
-            chunk=next_chunk,
-            uncommitted=history,
-            history=deque(history),
+            chunk=came.next_chunk,
+            uncommitted=deque(came.history),
+            history=deque(came.history),
             reference=reference,
-            asked_at=next_chunk,
-            fresh=not history,
+            asked_at=came.next_chunk,
+            fresh=came.fresh,
+            counters=came.counters,
             phase=self.gate.phase(command) if command.kind == "live" else 0.0,
             place="latents",
             paused=command.paused,
             running_since=now,
         )
 
-    def _ladder(self) -> Ladder:
+    def _ladder(self, level: int) -> Ladder:
         """Only edf-s takes steps off: the other policies have the quality that was asked for."""
         calm = round(self._settings.recover_seconds / self.spec.chunk_seconds)
         bends = self._settings.policy == "edf-s" and self._settings.anytime
-        return Ladder(calm_chunks=max(1, calm), bends=bends)
+        return Ladder(calm_chunks=max(1, calm), bends=bends, level=level if bends else 0)
 
     def _reference(self, command: OpenStream) -> Reference | None:
         """A snapshot or a parent has all the history that a stream needs."""
@@ -203,22 +202,6 @@ class Roster:
         if command.fork_of is not None:
             raise ValueError("reference: a fork goes on from its parent; allowed: none")
         return unpack_reference(command.reference, self.spec)
-
-    def _history(self, command: OpenStream) -> tuple[int, deque[ChunkState]]:
-        """The chunks of a snapshot, to be committed again before the next one begins."""
-        if command.snapshot is None:
-            return 0, deque()
-        snapshot = unpack_snapshot(
-            command.snapshot,
-            chunk_bytes=latent_bytes(self.spec),
-            window_chunks=self.spec.window_chunks,
-        )
-        first = max(0, snapshot.next_chunk - len(snapshot.latents))
-        states = (
-            self._executor.restore(command.seed, first + i, data)
-            for i, data in enumerate(snapshot.latents)
-        )
-        return snapshot.next_chunk, deque(states)
 
     # ---- control -------------------------------------------------------------------------------
 
@@ -307,6 +290,10 @@ class Roster:
         if not stream.announced:
             self._announce(stream, now)
         take_up(stream, self.spec, self._pool)
+
+    def export(self, stream_id: str) -> None:
+        """Says what another engine needs to go on with a stream."""
+        self._emit(leave(stream_id, self.streams.get(stream_id), self._executor))
 
     # ---- what is held --------------------------------------------------------------------------
 

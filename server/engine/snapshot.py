@@ -9,17 +9,41 @@ from collections.abc import Sequence
 import msgspec
 
 
+class Tallies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a stream has counted so far, so that its counters go on elsewhere."""
+
+    made: int = 0
+    on_time: int = 0
+    late: int = 0
+    dropped: int = 0
+    steps: int = 0
+    by_steps: dict[int, int] = {}
+    reanchored: int = 0
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`latents`: per chunk, oldest first, the modalities in the model's order as float32 bytes;
-    `next_chunk`: index of the first chunk that is to be made."""
+    `next_chunk`: index of the first chunk that is to be made. `chunks`, `seeds`: indices and seeds
+    of these chunks, if they are not the last ones under the stream's seed; `fresh`: whether the
+    next chunk is the first of its scene (None: if there are no latents); `level`: of the ladder."""
 
     next_chunk: int
     latents: list[bytes]
+    chunks: list[int] = []
+    seeds: list[int] = []
+    fresh: bool | None = None
+    level: int = 0
+    tallies: Tallies = Tallies()
 
 
 def pack_snapshot(*, next_chunk: int, latents: Sequence[bytes]) -> bytes:
     """MessagePack of a stream's window. `latents` as they lie in the ring, oldest first."""
-    return msgspec.msgpack.encode(Snapshot(next_chunk=next_chunk, latents=list(latents)))
+    return pack(Snapshot(next_chunk=next_chunk, latents=list(latents)))
+
+
+def pack(snapshot: Snapshot) -> bytes:
+    """MessagePack of all that a snapshot can hold."""
+    return msgspec.msgpack.encode(snapshot)
 
 
 def unpack_snapshot(data: bytes, *, chunk_bytes: int, window_chunks: int) -> Snapshot:
@@ -38,5 +62,13 @@ def unpack_snapshot(data: bytes, *, chunk_bytes: int, window_chunks: int) -> Sna
         raise ValueError(f"snapshot: chunks of {wrong} bytes; allowed: {chunk_bytes}")
     if not 0 <= snapshot.next_chunk < 1 << 32:
         raise ValueError(f"snapshot: next_chunk is {snapshot.next_chunk}; allowed: 0 to 2^32 - 1")
-    newest = snapshot.latents[-window_chunks:]
-    return Snapshot(next_chunk=snapshot.next_chunk, latents=newest)
+    for name in ("chunks", "seeds"):
+        count = len(getattr(snapshot, name))
+        if count not in (0, len(snapshot.latents)):
+            raise ValueError(f"snapshot: {count} {name}; allowed: {len(snapshot.latents)}, or none")
+    return msgspec.structs.replace(
+        snapshot,
+        latents=snapshot.latents[-window_chunks:],
+        chunks=snapshot.chunks[-window_chunks:],
+        seeds=snapshot.seeds[-window_chunks:],
+    )

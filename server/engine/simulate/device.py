@@ -97,6 +97,9 @@ class VirtualExecutor:
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         return _state(seed, chunk, step=1, steps=1)
 
+    def save(self, state: ChunkState) -> bytes:
+        return b""
+
     def start_chunks(self, streams: Sequence[Stream], steps: Sequence[int]) -> None:
         for stream, count in zip(streams, steps, strict=True):
             stream.state = _state(stream.now.seed, stream.chunk, step=0, steps=count)
