@@ -102,28 +102,28 @@ class CudaExecutor(TorchExecutor):
 
 
 class CudaCopier(HostCopier):
-    """`PageCopier` between the device and pinned buffers, on a stream of its own: the copy lane's
-    thread waits for each layer, the tick for none."""
+    """`PageCopier` between the device and pinned buffers, on a stream for each direction: the copy
+    lane's thread waits for each layer, the tick for none."""
 
     def __init__(self, store: KVStore, pages: int) -> None:
         super().__init__(store, pages)
-        self._stream = torch.cuda.Stream(store.k.device)
+        self._out, self._in = (torch.cuda.Stream(store.k.device) for _ in range(2))
 
     @torch.inference_mode()
     def copy_out(self, layer: int, pages: tuple[int, ...], buffer: int) -> None:
         host, n = self.buffers.get(buffer), len(pages)
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(self._out):
             index = place(torch.tensor(pages), self._store.k.device)
             for there, here in ((host.k, self._store.k), (host.v, self._store.v)):
                 there[layer, :n].copy_(here[layer].index_select(0, index), non_blocking=True)
-        self._stream.synchronize()
+        self._out.synchronize()
 
     @torch.inference_mode()
     def copy_in(self, layer: int, pages: tuple[int, ...], buffer: int) -> None:
         host, n = self.buffers.get(buffer), len(pages)
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(self._in):
             index = place(torch.tensor(pages), self._store.k.device)
             for there, here in ((host.k, self._store.k), (host.v, self._store.v)):
                 moved = there[layer, :n].to(here.device, non_blocking=True)
                 here[layer].index_copy_(0, index, moved)
-        self._stream.synchronize()
+        self._in.synchronize()
