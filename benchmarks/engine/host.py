@@ -4,7 +4,8 @@ A real engine with toybox and N live streams ticks on this thread, with the deco
 Its parts are timed from outside. "host" is all of a tick but the model's calls and the sampler's
 arithmetic on tensors (on a GPU both are kernels); "outside" is all but the model's calls. With
 --plan-ahead on, forwards run in a lane of their own, and both are all but the time from the launch
-of a forward to its end, as what the host does meanwhile is hidden.
+of a forward to its end, as what the host does meanwhile is hidden. `--clock thread` counts the tick
+thread's processor time, which other programs on the machine stretch less (not with --plan-ahead).
 Run: python benchmarks/engine/host.py [--rows 1,4,16] [--seconds 20] --json. One JSON line last.
 """
 
@@ -42,21 +43,25 @@ SAMPLER = ("step_rows", "commit_latents")
 """Names in executor.py that are timed as "sample"."""
 
 
+CLOCKS = {"wall": time.perf_counter, "thread": time.thread_time}
+
+
 class Spans:
     """Seconds by part of the tick under way; a part inside another counts once, for itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
         self.now: dict[str, float] = defaultdict(float)
         self._inside: list[float] = []
 
     def timed(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **named: Any) -> Any:
             self._inside.append(0.0)
-            started = time.perf_counter()
+            started = self.clock()
             try:
                 return call(*args, **named)
             finally:
-                seconds = time.perf_counter() - started
+                seconds = self.clock() - started
                 self.now[part] += seconds - self._inside.pop()
                 if self._inside:
                     self._inside[-1] += seconds
@@ -71,8 +76,10 @@ class Spans:
 class Rig:
     """An engine whose parts are timed, and a reader that empties its slots at once."""
 
-    def __init__(self, model: CausalModel, streams: int, plan_ahead: str) -> None:
-        self.spans, self.rows, self.beside = Spans(), 0, plan_ahead == "on"
+    def __init__(
+        self, model: CausalModel, streams: int, plan_ahead: str, clock: Callable[[], float]
+    ) -> None:
+        self.spans, self.rows, self.beside = Spans(clock), 0, plan_ahead == "on"
         self.slots = MemorySlots(slots=128, slot_bytes=slot_bytes(model.spec))
         settings = EngineSettings(admission=False, max_rows=max(streams, 1), plan_ahead=plan_ahead)
         self.engine = make_engine(model, settings, self.slots, self._emit)
@@ -126,16 +133,18 @@ class Rig:
         ticks, end = [], time.perf_counter() + seconds
         while time.perf_counter() < end:
             self.rows = 0
-            started = time.perf_counter()
+            started = self.spans.clock()
             ran = self.engine.tick()
-            ticks.append((self.rows, time.perf_counter() - started, self.spans.take()))
+            ticks.append((self.rows, self.spans.clock() - started, self.spans.take()))
             if not ran:
                 self.engine._sleep()
         return ticks
 
 
-def measure(model: CausalModel, streams: int, seconds: float, plan_ahead: str) -> dict[str, Any]:
-    rig = Rig(model, streams, plan_ahead)
+def measure(
+    model: CausalModel, streams: int, seconds: float, plan_ahead: str, clock: str
+) -> dict[str, Any]:
+    rig = Rig(model, streams, plan_ahead, CLOCKS[clock])
     try:
         rig.engine._executor.start()
         gc.collect()
@@ -190,6 +199,7 @@ def main() -> None:
     parser.add_argument("--rows", default="1,4,16")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--plan-ahead", default="off", help="off, on, or both by turns: off,on")
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="nothing but the JSON line")
     options = parser.parse_args()
@@ -197,13 +207,14 @@ def main() -> None:
     for rows, _, ahead in product(
         map(int, options.rows.split(",")), range(options.turns), options.plan_ahead.split(",")
     ):
-        results.append(measure(load_model("toybox"), rows, options.seconds, ahead))
+        results.append(measure(load_model("toybox"), rows, options.seconds, ahead, options.clock))
         if not options.json:
             print(results[-1], flush=True)
     print(
         json.dumps(
             {
                 "benchmark": "engine/host",
+                "clock": options.clock,
                 "device": platform.processor() or platform.machine(),
                 "torch": torch.__version__,
                 "results": results,

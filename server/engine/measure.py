@@ -112,7 +112,7 @@ class Bench:
         each = min(self._pool.free, self._model.spec.window_chunks + 1)
         count = min(self._settings.max_rows, self._pool.free // each)
         streams = [
-            _noise_stream(self._model, self._pool, self._pool.take(each), i) for i in range(count)
+            noise_stream(self._model, self._pool, self._pool.take(each), i) for i in range(count)
         ]
         streams += [_beside(streams[i % count], i) for i in range(count, self._settings.max_rows)]
         modalities = self._model.spec.modalities
@@ -212,7 +212,7 @@ def _beside(stream: Stream, order: int) -> Stream:
     return replace(stream, order=order, window=stream.window.fork(), uncommitted=deque())
 
 
-def _noise_stream(model: CausalModel, pool: KVPool, pages: list[int], order: int) -> Stream:
+def noise_stream(model: CausalModel, pool: KVPool, pages: list[int], order: int) -> Stream:
     window = Window(pool, model.spec.window_chunks, pages[1:])
     prompt = model.encode_prompt("")
     return Stream(

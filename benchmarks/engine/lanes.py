@@ -1,0 +1,153 @@
+"""Whether lanes pay on a CPU: planning beside a forward, and a batch cut in two halves.
+
+"ahead": a forward on the tick's thread and then a plan, against the forward in a lane of its own
+and the plan beside it, at the length of a real plan and at a much longer one. "halves": one batch
+with two torch threads, against its halves on two threads with one each (needs two free cores). By
+turns, in one run; ratios are of low quartiles.
+Run: python benchmarks/engine/lanes.py [--rows 1,4,16] [--turns 40] --json. One JSON line last.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+
+from onbeat.models.registry import load_model
+from onbeat.models.spec import CausalModel
+from onbeat.samplers.consistency import init_chunk
+from onbeat.server.engine.executor import SWITCH_SECONDS, TorchExecutor
+from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.lanes import Lane, ThreadLane
+from onbeat.server.engine.measure import noise_stream
+from onbeat.server.engine.pool import KVPool
+
+PLANS = (0.0003, 0.001)
+"""Seconds of a plan for 16 streams here, and of one much longer."""
+
+
+class Rows:
+    """Streams of noise with full windows, at the start of a chunk of two steps."""
+
+    def __init__(self, model: CausalModel, count: int) -> None:
+        spec = model.spec
+        each = spec.window_chunks + 1
+        pool, self._store = KVPool(count * each), KVStore(spec, count * each)
+        self._store.k.normal_()
+        self._store.v.normal_()
+        self._model = model
+        self.streams = [noise_stream(model, pool, pool.take(each), i) for i in range(count)]
+        self._noise = [init_chunk(spec.modalities, i, 0, 0, 2) for i in range(count)]
+
+    def executor(self, lane: Lane | None = None) -> TorchExecutor:
+        return TorchExecutor(self._model, self._store, 1, lane)
+
+    def renew(self) -> None:
+        for stream, state in zip(self.streams, self._noise, strict=True):
+            stream.state = state
+
+
+def busy(seconds: float) -> None:
+    """Python work, as planning is."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def ahead(rows: Rows, count: int, turns: int) -> list[dict[str, float]]:
+    inline, beside = rows.executor(), rows.executor(ThreadLane(1))
+    chosen, results = rows.streams[:count], []
+    for plan in PLANS:
+
+        def after(plan: float = plan) -> None:
+            inline.run(chosen, [])
+            busy(plan)
+
+        def meanwhile(plan: float = plan) -> None:
+            wait = beside.launch(chosen, [])
+            busy(plan)
+            wait()
+
+        after_ms, meanwhile_ms = by_turns(rows, (after, meanwhile), turns)
+        results.append(
+            {
+                "rows": count,
+                "plan_ms": 1e3 * plan,
+                "after_ms": after_ms,
+                "meanwhile_ms": meanwhile_ms,
+                "ratio": round(meanwhile_ms / after_ms, 3),
+            }
+        )
+    beside.close()
+    return results
+
+
+def halves(rows: Rows, count: int, turns: int) -> dict[str, float]:
+    executors = [rows.executor() for _ in range(3)]
+    lanes = [
+        ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(n,)) for n in (2, 1, 1)
+    ]
+    chosen, cut = rows.streams[:count], count // 2
+
+    def whole() -> None:
+        lanes[0].submit(executors[0].run, chosen, []).result()
+
+    def split() -> None:
+        first = lanes[1].submit(executors[1].run, chosen[:cut], [])
+        second = lanes[2].submit(executors[2].run, chosen[cut:], [])
+        first.result(), second.result()
+
+    def alone() -> None:
+        lanes[1].submit(executors[1].run, chosen, []).result()
+
+    whole_ms, split_ms, alone_ms = by_turns(rows, (whole, split, alone), turns)
+    return {
+        "rows": count,
+        "whole_ms": whole_ms,
+        "halves_ms": split_ms,
+        "one_thread_ms": alone_ms,
+        "ratio": round(split_ms / whole_ms, 3),
+    }
+
+
+def by_turns(rows: Rows, calls: Sequence[Callable[[], None]], turns: int) -> list[float]:
+    """Low quartiles in milliseconds."""
+    times: list[list[float]] = [[] for _ in calls]
+    for turn in range(turns + 3):
+        for call, seen in zip(calls, times, strict=True):
+            rows.renew()
+            started = time.perf_counter()
+            call()
+            if turn >= 3:
+                seen.append(time.perf_counter() - started)
+    return [round(1e3 * sorted(seen)[len(seen) // 4], 3) for seen in times]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", default="1,4,16")
+    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--parts", default="ahead,halves")
+    parser.add_argument("--json", action="store_true", help="nothing but the JSON line")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    counts = [int(n) for n in options.rows.split(",")]
+    rows, result = Rows(load_model("toybox"), max(counts)), dict[str, Any]()
+    if "ahead" in options.parts:
+        result["ahead"] = [point for n in counts for point in ahead(rows, n, options.turns)]
+    if "halves" in options.parts:
+        result["halves"] = [halves(rows, n, options.turns) for n in counts if n > 1]
+    if not options.json:
+        print(json.dumps(result, indent=1))
+    device = platform.processor() or platform.machine()
+    print(json.dumps({"benchmark": "engine/lanes", "device": device, **result}))
+
+
+if __name__ == "__main__":
+    main()
