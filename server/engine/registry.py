@@ -80,7 +80,7 @@ class StreamRegistry:
             return _Entry(command, deque())
         new = command.prompt != parent.opened.prompt
         if new and (command.transition or self.prompt_transition) == "cut":
-            return _Entry(command, deque())
+            return _Entry(command, deque(), next_chunk=parent.next_chunk)
         return _Entry(command, deque(parent.latents), next_chunk=parent.next_chunk)
 
     def observe(self, event: Event) -> None:
@@ -135,7 +135,7 @@ class StreamRegistry:
         """A fork that comes back does not need its parent any more."""
         wait = entry.opened.wait or entry.known
         opened = msgspec.structs.replace(entry.opened, wait=wait, fork_of=None)
-        if not entry.latents:
+        if not entry.next_chunk:
             return opened
         snapshot = pack_snapshot(next_chunk=entry.next_chunk, latents=list(entry.latents))
         return msgspec.structs.replace(opened, snapshot=snapshot, reference=None)

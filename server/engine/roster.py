@@ -181,6 +181,7 @@ class Roster:
             history=deque(came.history),
             reference=reference,
             asked_at=came.next_chunk,
+            announced=True,
             fresh=came.fresh,
             counters=came.counters,
             phase=self.gate.phase(command) if command.kind == "live" else 0.0,
@@ -286,7 +287,8 @@ class Roster:
         )
 
     def apply_pending(self, stream: Stream, now: float) -> None:
-        """Between two chunks. The chunk of a recache is known only now."""
+        """Between two chunks. The chunk of a recache is known only now; a fork's own prompt came
+        with its opening and needs no answer."""
         if not stream.announced:
             self._announce(stream, now)
         take_up(stream, self.spec, self._pool)

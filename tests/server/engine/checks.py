@@ -55,6 +55,8 @@ def _could_work(engine: Engine, stream: Stream) -> bool:
     """By the stream's own state, whatever the loop thinks of it."""
     if stream.complete or stream.place != "resident" or (stream.paused and stream.state is None):
         return False
+    if stream.preparing and not stream.uncommitted:
+        return False
     clockless = stream.anchor is None and stream.in_decode > 0
     return stream.state is not None or bool(stream.uncommitted) or not clockless
 

@@ -30,6 +30,9 @@ from onbeat.server.engine.messages import (
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.snapshot import unpack_snapshot
 
+UNKNOWN = -1
+"""The first chunk of a fork that no engine has opened yet."""
+
 
 @dataclass(slots=True)
 class Life:
@@ -125,7 +128,17 @@ class Ledger:
     def life(self, stream_id: str) -> Life | None:
         return self.asked.get(stream_id) or self.lives.get(stream_id)
 
+    def begins(self, stream_id: str, chunk: int) -> None:
+        """Where an engine lets a stream begin: news for a fork."""
+        life, book = self.lives[stream_id], self.books.get(stream_id)
+        if life.first == UNKNOWN:
+            life.first = chunk
+        if book is not None and book.first == UNKNOWN:
+            book.first = chunk
+
     def _first(self, command: OpenStream) -> int:
+        if command.fork_of is not None:
+            return UNKNOWN
         if command.snapshot is None:
             return 0
         try:
@@ -136,8 +149,12 @@ class Ledger:
             return 0
 
     def _check_reopened(self, command: OpenStream, first: int) -> None:
-        """Goes on behind the last chunk that was read."""
+        """Goes on behind the last chunk that was read. A fork that has none goes on behind what was
+        read of its parent, which may be less than the parent had made."""
         book = self.books[command.stream_id]
+        if book.opened.fork_of is not None and not book.read:
+            assert 0 <= first and (book.first == UNKNOWN or first <= book.first), command
+            book.first = first
         wanted = book.read[-1] + 1 if book.read else book.first
         assert first == wanted, f"{command.stream_id} goes on at chunk {first}, not {wanted}"
 

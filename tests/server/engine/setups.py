@@ -18,6 +18,7 @@ SPEC = replace(
     first_chunk_steps=4,
     max_steps=4,
     kept_chunks=1,
+    takes_reference=True,
 )
 """Chunks of 0.2 s in 2 steps; 15 forwards a second for one stream."""
 PAGE_BYTES = NoCopier().layers * NoCopier().page_bytes()

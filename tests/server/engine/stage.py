@@ -17,6 +17,7 @@ from onbeat.server.engine.messages import (
     Event,
     ReleaseSlot,
     Shutdown,
+    StreamOpened,
 )
 from onbeat.server.engine.policies import make_policy
 from onbeat.server.engine.scheduler import Candidate, Policy, StepCost
@@ -80,6 +81,9 @@ class Stage(World):
 
     def _emit(self, event: Event) -> None:
         self.ledger.emitted(event, self.clock.at)
+        if isinstance(event, StreamOpened):
+            chunk = self.engine.roster.streams[event.stream_id].chunk
+            self.ledger.begins(event.stream_id, chunk)
         self.inbox.append(event)
         if self.reading:
             self.read()

@@ -142,7 +142,9 @@ def test_a_fork_survives_the_engine_without_its_parent() -> None:
     registry.note(CloseStream(stream_id="a"))
     same, cut = registry.reopen()
     assert same.fork_of is None and same.snapshot is not None
-    assert cut.fork_of is None and cut.snapshot is None, "a cut begins a new scene"
+    assert cut.fork_of is None and cut.snapshot is not None
     size = len(first.latents["a", 0])
+    scene = unpack_snapshot(cut.snapshot, chunk_bytes=size, window_chunks=4)
+    assert scene.next_chunk == first.ready("a")[-1].chunk + 1 and not scene.latents
     snapshot = unpack_snapshot(same.snapshot, chunk_bytes=size, window_chunks=4)
     assert snapshot.next_chunk == first.ready("a")[-1].chunk + 1 and len(snapshot.latents) == 4

@@ -9,6 +9,7 @@ import logging
 import os
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from onbeat.server.engine.messages import CloseStream, ControlStream, OpenStream
+from onbeat.server.engine.reference import pack_reference
 from onbeat.server.engine.simulate.faults import FaultKind
 from onbeat.server.engine.snapshot import pack_snapshot
 from tests.server.engine.setups import SPEC, Setup, setups
@@ -35,6 +37,15 @@ after = st.sampled_from([0.0, 0.01, 0.06, PERIOD, 2 * PERIOD])
 """Seconds that pass after what a rule does."""
 prompts = st.sampled_from(["red ball", "blue ball", "rain"])
 which = st.integers(0, 31)
+REFERENCES = {
+    n: pack_reference(
+        np.zeros((n, SPEC.height, SPEC.width, 3), np.uint8),
+        np.zeros(0, np.int16),
+        fps=SPEC.fps,
+        sample_rate=SPEC.sample_rate,
+    )
+    for n in (1, 6, 100)
+}
 RUN: Counter[str] = Counter()
 
 
@@ -122,9 +133,41 @@ class Machine(RuleBasedStateMachine):
         self.open(kind="job", **_named(more))
         self.step("submit job", seconds)
 
+    @precondition(has_streams)
+    @rule(
+        index=which,
+        prompt=prompts,
+        transition=st.sampled_from([None, "cut", "recache"]),
+        wait=st.booleans(),
+        paused=st.booleans(),
+        seconds=after,
+    )
+    def fork(self, index: int, seconds: float, **more: object) -> None:
+        self.open(kind="live", fork_of=self.pick(index), **more)
+        self.step("fork", seconds)
+
+    @rule(
+        kind=st.sampled_from(["live", "job"]),
+        prompt=prompts,
+        frames=st.sampled_from([1, 6, 100]),
+        total=st.sampled_from([4, None, 20]),
+        seconds=after,
+    )
+    def submit_reference(self, frames: int, seconds: float, **more: object) -> None:
+        self.open(reference=REFERENCES[frames], **_named(more))
+        self.step("submit reference", seconds)
+
     @rule(
         wrong=st.sampled_from(
-            [{"steps": 9}, {"seed": -1}, {"prompt": ""}, {"total_chunks": 0}, {"snapshot": b"?"}]
+            [
+                {"steps": 9},
+                {"seed": -1},
+                {"prompt": ""},
+                {"total_chunks": 0},
+                {"snapshot": b"?"},
+                {"fork_of": "nobody"},
+                {"reference": b"?"},
+            ]
         )
     )
     def submit_nonsense(self, wrong: dict[str, object]) -> None:
