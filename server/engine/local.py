@@ -3,6 +3,7 @@
 Same calls and events as the engine process, with slots in plain memory.
 """
 
+import gc
 import logging
 import queue
 import threading
@@ -99,11 +100,16 @@ class LocalEngine:
 
     def _run(self) -> None:
         try:
-            self._build().run()
+            engine = self._build()
+            gc.collect()
+            gc.freeze()  # what is there now stays; a full collection would stop all lanes
+            engine.run()
         except Exception as error:  # the thread's last words; the reader decides what to do
             log.exception("the engine thread ended")
             reason = f"{type(error).__name__}: {error}"
             self._events.put(EngineDown(reason=reason, restarting=False))
+        finally:
+            gc.unfreeze()
 
     def _build(self) -> Engine:
         spec = self._model.spec

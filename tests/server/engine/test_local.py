@@ -1,5 +1,6 @@
 """The engine on a thread: real clock, real decode lane, real slots."""
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 
@@ -53,6 +54,13 @@ def test_commands_sent_before_it_is_warm_are_kept(engine: LocalEngine) -> None:
     assert isinstance(events[0], EngineReady) and events[0].step_ms
     assert any(isinstance(e, StreamOpened) and e.recognised == ["red", "ball"] for e in events)
     assert [e.chunk for e in events if isinstance(e, ChunkReady)] == [0, 1, 2]
+
+
+def test_full_collections_skip_what_was_there_at_the_start(engine: LocalEngine) -> None:
+    until(engine, EngineReady)
+    assert gc.get_freeze_count() > 0
+    engine.close()
+    assert gc.get_freeze_count() == 0
 
 
 def test_a_job_and_live_streams_side_by_side(engine: LocalEngine) -> None:
