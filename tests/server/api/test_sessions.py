@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import threading
 from typing import Any
 
 import msgspec
@@ -121,6 +122,21 @@ def test_a_session_may_be_opened_paused(server: Server) -> None:
     url = f"/v1/sessions/{made['id']}"
     assert server.http.patch(url, json={"paused": False}).json()["status"] == "live"
     until(lambda: server.media.broadcasts[0].chunks)
+
+
+def test_two_hundred_paused_sessions_leave_nothing_behind(start_server: StartServer) -> None:
+    server = start_server(engine=FakeEngine(capacity=200), max_sessions=200)
+    server.session(paused=True)
+    threads = threading.active_count()
+    for _ in range(199):
+        server.session(paused=True)
+    made = server.http.get("/v1/sessions").json()["data"]
+    assert {s["status"] for s in made} == {"paused"} and len(made) == 200
+    assert threading.active_count() < threads + 20
+    for session in made:
+        server.http.delete(f"/v1/sessions/{session['id']}")
+    assert not server.http.get("/v1/sessions").json()["data"]
+    assert not server.engine.streams and all(b.closed for b in server.media.broadcasts)
 
 
 def test_a_resumed_session_may_have_to_wait_until_it_is_paused_again(server: Server) -> None:
