@@ -20,8 +20,9 @@ SAME = 1.001
 NEEDED_LATER = 2
 """Rows that a later chunk needs at the lowest quality: a commit and a step."""
 
-Work = tuple[float, float, int, int]
-"""(deadline, release, rows, chunks): so many equal chunks of so many rows each."""
+Work = tuple[float, float, int, int, int]
+"""(deadline, release, rows, rows that wait for the release, chunks): so many equal chunks. A later
+chunk's commit does not wait for its release."""
 Size = tuple[int, float]
 """Rows of a batch and its median seconds."""
 
@@ -30,18 +31,18 @@ def demand(now: float, live: Iterable[Candidate], *, whole: bool) -> list[Work]:
     """The work of each stream's chunk and its next ones, by deadline; `whole` counts the planned
     steps, otherwise only what a picture needs. A stream that has no clock yet asks for its first
     chunk soon, however late it is, so that it does not cost others their quality."""
-    counts: dict[tuple[float, float, int], int] = {}
+    counts: dict[tuple[float, float, int, int], int] = {}
     for c in live:
         due = c.deadline if c.droppable else max(c.deadline, now + START_SECONDS)
         rows = c.rows_left if whole else c.rows_needed
         if rows:
-            key = (due, c.release, rows)
+            key = (due, c.release, rows, rows)
             counts[key] = counts.get(key, 0) + 1
         arrival, period, later = c.arrival, c.period, c.chunk_rows if whole else NEEDED_LATER
         for _ in range(HORIZON_CHUNKS):
             due += period
             arrival += period
-            key = (due, arrival, later)
+            key = (due, arrival, later, later - 1)
             counts[key] = counts.get(key, 0) + 1
     return [(*key, counts[key]) for key in sorted(counts)]
 
@@ -49,7 +50,7 @@ def demand(now: float, live: Iterable[Candidate], *, whole: bool) -> list[Work]:
 def slack(now: float, work: Sequence[Work], row: float) -> float:
     """Seconds free for something else now with no chunk late, at `row` seconds a row."""
     left, rows = float("inf"), 0
-    for deadline, _, each, count in work:
+    for deadline, _, each, _, count in work:
         rows += each * count
         spare = deadline - rows * row
         if spare < left:
@@ -66,8 +67,8 @@ def late(now: float, work: Sequence[Work], size: int, step: float, allowed: int)
     """How many chunks are late if every batch has `size` rows and takes `step` seconds, and late
     chunks are left out; stops counting beyond `allowed`. A chunk's rows run one after the other."""
     used = missed = 0
-    for deadline, release, each, count in work:
-        if (release if release > now else now) + each * step > deadline:
+    for deadline, release, each, after, count in work:
+        if (release if release > now else now) + after * step > deadline:
             missed += count
         else:
             room = (int((deadline - now) / step) * size - used) // each

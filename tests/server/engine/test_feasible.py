@@ -29,22 +29,29 @@ def test_the_next_chunks_of_every_stream_are_work_too() -> None:
     work = demand(0.0, [row("a", 0.5, period=0.2, chunk_rows=3)], whole=True)
     assert [round(entry[0], 6) for entry in work] == [0.5, 0.7, 0.9]
     assert [entry[2] for entry in work] == [2, 3, 3]
-    assert sum(entry[3] for entry in work) == 1 + HORIZON_CHUNKS
+    assert sum(entry[4] for entry in work) == 1 + HORIZON_CHUNKS
+
+
+def test_the_commit_of_a_later_chunk_does_not_wait_for_its_release() -> None:
+    later = row("a", 0.1, rows_needed=0, steps_done=1, arrival=-0.1, period=0.2, chunk_rows=3)
+    work = demand(0.0, [later], whole=True)[1:]
+    assert [(entry[2], entry[3]) for entry in work] == [(3, 2), (3, 2)]
+    assert late(0.0, work, 2, 0.09, 99) == 0 and late(0.0, work, 2, 0.11, 99) == 2
 
 
 def test_equal_chunks_are_one_entry() -> None:
     work = demand(0.0, [row(f"s{i}", 0.5, order=i) for i in range(64)], whole=False)
-    assert len(work) == 1 + HORIZON_CHUNKS and work[0][3] == 64
+    assert len(work) == 1 + HORIZON_CHUNKS and work[0][4] == 64
 
 
 def test_counting_leaves_out_what_is_late_anyway() -> None:
-    work = [(0.005, -1.0, 1, 1), (0.03, -1.0, 1, 2)]
+    work = [(0.005, -1.0, 1, 1, 1), (0.03, -1.0, 1, 1, 2)]
     assert late(0.0, work, 1, 0.0105, 99) == 1
     assert late(0.0, work, 2, 0.0105, 99) == 1
 
 
 def test_counting_stops_beyond_what_is_allowed() -> None:
-    work = [(0.005, -1.0, 1, 3), (0.006, -1.0, 1, 4), (0.007, -1.0, 1, 5)]
+    work = [(0.005, -1.0, 1, 1, 3), (0.006, -1.0, 1, 1, 4), (0.007, -1.0, 1, 1, 5)]
     assert [late(0.0, work, 1, 0.01, allowed) for allowed in (0, 3, 99)] == [3, 7, 12]
 
 
@@ -58,17 +65,17 @@ def test_counting_stops_beyond_what_is_allowed() -> None:
 def test_equal_chunks_count_as_if_one_by_one(
     entries: list[tuple[float, float, int, int]], size: int
 ) -> None:
-    work = sorted(entries)
-    apart = [(d, r, n, 1) for d, r, n, count in work for _ in range(count)]
+    work = [(d, r, n, n, count) for d, r, n, count in sorted(entries)]
+    apart = [(d, r, n, n, 1) for d, r, n, _, count in work for _ in range(count)]
     assert late(0.0, work, size, 0.01, 99) == late(0.0, apart, size, 0.01, 99)
 
 
 def test_the_size_with_the_fewest_late_chunks_wins_then_the_fastest() -> None:
     sizes = [(1, 0.010), (2, 0.012), (4, 0.030)]
-    work = [(0.025, -1.0, 2, 4)]
+    work = [(0.025, -1.0, 2, 2, 4)]
     assert [late(0.0, work, n, t, 99) for n, t in sizes] == [3, 2, 4]
     assert fewest_late(0.0, work, sizes, 1.0, before=4) == (2, 0.012)
-    assert fewest_late(0.0, [(9.0, -1.0, 1, 1)], sizes, 1.0, before=1) == (2, 0.012)
+    assert fewest_late(0.0, [(9.0, -1.0, 1, 1, 1)], sizes, 1.0, before=1) == (2, 0.012)
 
 
 def test_useful_sizes_are_those_that_pay() -> None:
