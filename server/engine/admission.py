@@ -125,12 +125,13 @@ class Admission:
         return max(1.0 / self._headroom, 1.0 + noise)
 
     def _batch(self, live: Sequence[Demand]) -> int:
-        """The largest batch at which the longest chunk still fits its window."""
+        """The largest batch at which the longest chunk usually fits its window; whether all do is
+        the forward plan's to say."""
         lead = self._lead(len(live))
         rows = max(d.rows for d in live)
         window = min(d.window for d in live) - lead
         batch = 1
         for size in range(1, min(self._max_rows, len(live)) + 1):
-            if rows * self._compute.predict(size) <= window:
+            if (rows - 1) * self._compute.median(size) <= window:
                 batch = size
         return batch

@@ -59,45 +59,41 @@ class Batches:
 def run_forward(streams: Sequence[Demand], batches: Batches, worst: float) -> tuple[float, float]:
     """Slack and busy seconds over two chunks of each stream; stops once slack is below `worst`.
 
-    The first row of a second chunk (its commit) may run as soon as the first chunk is done.
+    As in the engine's steady state, a chunk's commit (its last row here) may run as soon as the
+    chunk is done and is not awaited by it, while the next chunk's steps wait for their release.
     """
     seconds, taken, most = batches.seconds, batches.taken, len(batches.seconds) - 1
     waiting = [(s.phase, i) for i, s in enumerate(streams)]
     heapify(waiting)
     ready: list[tuple[float, int]] = []
     left = [s.rows * HYPER_PERIODS for s in streams]
+    dues = [s.phase + s.window for s in streams]
     now, busy, slack = 0.0, 0.0, float("inf")
     while waiting or ready:
         while waiting and waiting[0][0] <= now:
             i = heappop(waiting)[1]
-            heappush(ready, (_due(streams[i], left[i]), i))
+            heappush(ready, (dues[i], i))
         if not ready:
             now = waiting[0][0]
             continue
         size = taken[min(len(ready), most)]
-        chosen = [heappop(ready) for _ in range(size)]
+        chosen = [heappop(ready)[1] for _ in range(size)]
         now += seconds[size]
         busy += seconds[size]
-        for due, i in chosen:
+        for i in chosen:
             s = streams[i]
             left[i] -= 1
             ended = left[i] % s.rows
-            if ended == 0:
-                slack = min(slack, due - now)
-                if left[i]:
-                    heappush(ready, (due + s.period, i))
-            elif ended == s.rows - 1 and left[i] < s.rows:
-                heappush(waiting, (s.phase + s.period, i))
-            else:
-                heappush(ready, (due, i))
+            if ended == 1 or s.rows == 1:
+                slack = min(slack, dues[i] - now)
+                dues[i] += s.period
+            if ended == 0 and left[i]:
+                heappush(waiting, (dues[i] - s.window, i))
+            elif left[i]:
+                heappush(ready, (dues[i], i))
         if slack < worst:
             break
     return slack, busy
-
-
-def _due(s: Demand, left: int) -> float:
-    chunk = HYPER_PERIODS - 1 - (left - 1) // s.rows
-    return s.phase + chunk * s.period + s.window
 
 
 def phases_to_try(live: Sequence[Demand], most: int) -> list[float]:

@@ -108,6 +108,6 @@ def test_with_all_of_the_lane_promised_fifteen_of_sixteen_small_streams_come_in(
 
 
 def test_a_plan_that_makes_a_chunk_late_is_refused_though_the_lane_has_room() -> None:
-    slow, rare = CostModel({1: 0.10, 16: 0.11}), replace(LIVE, period=2.0, window=0.3)
+    slow, rare = CostModel({1: 0.10, 16: 0.11}), replace(LIVE, period=2.0, window=0.22)
     refusal = admission(compute=slow).refuse([rare] * 2, rare, **PAGES)
     assert refusal is not None and "late" in refusal.reason

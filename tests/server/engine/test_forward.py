@@ -52,13 +52,13 @@ def test_where_batching_does_not_pay_streams_get_instants_of_their_own() -> None
 
 def test_a_full_lane_is_seen_in_the_slack() -> None:
     assert fill(batch_friendly(), 18)[-1].slack < 0
-    assert fill(linear(), 7)[-1].slack < 0
+    assert fill(linear(), 9)[-1].slack < 0
 
 
 def test_one_stream_alone_has_what_its_rows_leave() -> None:
     stream = Demand(rows=5, period=PERIOD, window=PERIOD)
     slack, busy = run_forward([stream], linear(), -1.0)
-    assert slack == pytest.approx(PERIOD - 0.15)
+    assert slack == pytest.approx(PERIOD - 0.12), "its commit is not awaited"
     assert busy == pytest.approx(2 * 0.15)
 
 
