@@ -44,7 +44,8 @@ class CostTable(msgspec.Struct, frozen=True, kw_only=True):
     """By how much these times are longer than those that are kept, because the machine is busy."""
 
     def model(self) -> CostModel:
-        return CostModel({r: ms / 1e3 for r, ms in self.p50_ms.items()}, margin=self.margin)
+        seconds = {r: ms / 1e3 for r, ms in self.p50_ms.items()}
+        return CostModel(seconds, margin=self.margin, slowed=self.slowed)
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,15 +33,18 @@ HOPE = 0.95
 class CostModel:
     """Seconds of one forward by its number of rows, for one lane."""
 
-    def __init__(self, seconds: Mapping[int, float], margin: float = 1.3) -> None:
-        """`seconds`: median by rows, at least one entry, all above 0; `margin`: p99 / p50."""
+    def __init__(
+        self, seconds: Mapping[int, float], margin: float = 1.3, *, slowed: float = 1.0
+    ) -> None:
+        """`seconds`: median by rows, at least one entry, all above 0; `margin`: p99 / p50;
+        `slowed`: by how much they are longer now than on a quiet machine."""
         assert seconds and all(r >= 1 and t > 0 for r, t in seconds.items()), dict(seconds)
         self._rows = sorted(seconds)
         self._seconds = rising([seconds[r] for r in self._rows])
-        self._calibrated = list(self._seconds)
+        self._calibrated = [s / slowed for s in self._seconds]
         self._learnt = list(self._seconds)
         self._visits = [0] * len(self._rows)
-        self._slowness = 1.0
+        self._slowness = slowed
         self._last = [0] * len(self._rows)
         self._ratios: deque[float] = deque(maxlen=RECENT)
         self._seen = 0

@@ -106,3 +106,12 @@ def test_lasting_slowness_lowers_what_is_promised() -> None:
     for _ in range(1000):
         cost.observe(4, 0.040)
     assert cost.promised_row_seconds(4) > 1.9 * before
+
+
+def test_a_start_on_a_busy_machine_promises_less_until_it_is_quiet_again() -> None:
+    cost = CostModel({1: 0.030, 4: 0.060, 16: 0.150}, slowed=3.0)
+    assert cost.median(16) == 0.150
+    assert cost.promised_row_seconds(16) == pytest.approx(0.150 / 16)
+    for _ in range(500):
+        cost.observe(1, 0.010)
+    assert cost.promised_row_seconds(16) == pytest.approx(0.050 / 16, rel=0.05)
