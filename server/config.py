@@ -53,6 +53,12 @@ class Settings(BaseSettings):
         0.75, gt=0, le=1, description="share of the compute lane that admission may promise"
     )
     max_rows: int = Field(16, ge=1, le=256, description="rows of one batch at most")
+    plan_ahead: Literal["auto", "on", "off"] = Field(
+        "auto", description="plan a tick while the forward before it runs; auto: on a GPU only"
+    )
+    split_rows: int = Field(
+        0, ge=0, description="on a GPU, batches of so many rows run as two halves; 0 never"
+    )
     pages: int = Field(0, ge=0, description="KV pages; 0 sizes the pool for max_active_sessions")
     host_memory_mib: int = Field(
         1024, ge=0, description="host memory for KV of paused sessions; 0 keeps their latents only"

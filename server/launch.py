@@ -26,6 +26,8 @@ def launch_of(settings: Settings) -> EngineLaunch:
         max_rows=settings.max_rows,
         max_streams=settings.max_sessions + settings.max_jobs_running,
         max_active=settings.max_active_sessions,
+        plan_ahead=settings.plan_ahead,
+        split_rows=settings.split_rows,
         pages=settings.pages,
         host_memory=settings.host_memory_mib << 20,
         offload_after_seconds=settings.offload_after_seconds,

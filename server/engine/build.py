@@ -60,6 +60,8 @@ def engine_settings(launch: EngineLaunch) -> EngineSettings:
         max_rows=launch.max_rows,
         max_streams=launch.max_streams,
         max_active=launch.max_active,
+        plan_ahead=launch.plan_ahead,
+        split_rows=launch.split_rows,
         pages=launch.pages,
         host_memory=launch.host_memory,
         offload_after_seconds=launch.offload_after_seconds,

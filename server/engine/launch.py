@@ -36,6 +36,8 @@ class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
     max_rows: int = 16
     max_streams: int = 66
     max_active: int = 0
+    plan_ahead: str = "auto"
+    split_rows: int = 0
     pages: int = 0
     host_memory: int = 1 << 30
     offload_after_seconds: float = 2.0

@@ -102,7 +102,14 @@ class EngineSettings:
         for name in ("max_rows", "max_streams", "compute_threads", "decode_threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)}; allowed: 1 or more")
-        for name in ("max_active", "pages", "max_jobs", "host_memory", "offload_after_seconds"):
+        for name in (
+            "max_active",
+            "pages",
+            "max_jobs",
+            "host_memory",
+            "offload_after_seconds",
+            "split_rows",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: {getattr(self, name)}; allowed: 0 or more")
         if not 0 <= self.firm_m <= self.firm_k or self.firm_k < 1:

@@ -5,8 +5,10 @@ from functools import partial
 
 import pytest
 
+from onbeat.server.engine.assemble import resolved
 from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.lanes import InlineLane, Lane, ThreadLane
+from onbeat.server.engine.settings import EngineSettings
 from tests.server.engine.fake import FakeModel
 from tests.server.engine.test_executor import Bench, same
 
@@ -27,6 +29,18 @@ def test_calls_run_in_order_and_raise_where_they_are_waited_for(lane: Lane) -> N
         broken()
     lane.close()
     lane.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "found"),
+    [("auto", "cpu", "off"), ("auto", "cuda", "on"), ("on", "cpu", "on"), ("off", "cuda:1", "off")],
+)
+def test_plan_ahead_is_resolved_by_device_and_logged(
+    asked: str, device: str, found: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    assert resolved(EngineSettings(plan_ahead=asked), device).plan_ahead == found
+    assert f"plan_ahead {found} (asked: {asked})" in caplog.text
 
 
 def test_a_thread_runs_before_it_is_waited_for() -> None:
