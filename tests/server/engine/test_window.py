@@ -117,6 +117,20 @@ class Forks(RuleBasedStateMachine):
             self.windows.append(self.windows[i].fork())
             self.expected.append(list(self.expected[i]))
 
+    @rule(source=st.integers(0, 99), which=st.integers(0, 99))
+    def adopt(self, source: int, which: int) -> None:
+        """A page is named by what it holds, found by that name, and read by one more window."""
+        if not self.windows or not self.windows[source % len(self.windows)].readable():
+            return
+        page = self.windows[source % len(self.windows)].readable()[-1]
+        self.pool.name(page, f"content {self.content[page]}")
+        found = self.pool.find(f"content {self.content[page]}")
+        assert found == page
+        i = which % len(self.windows)
+        self.windows[i].adopt(page)
+        self.expected[i].append(self.content[page])
+        del self.expected[i][:-CHUNKS]
+
     @rule(which=st.integers(0, 99))
     def close(self, which: int) -> None:
         if self.windows:
