@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from onbeat.server.engine.calibration import Calibration, CostTable, Kind
 from onbeat.server.engine.launch import EngineLaunch, make_folder
 from onbeat.server.engine.messages import (
     ChunkReady,
@@ -27,12 +28,27 @@ from onbeat.server.engine.messages import (
 from onbeat.server.engine.process import EngineProcess
 
 
+def table(kind: Kind, milliseconds: dict[int, float]) -> CostTable:
+    return CostTable(
+        kind=kind, tokens=20, window=12, p50_ms=milliseconds, p99_ms=milliseconds, margin=1.2
+    )
+
+
+FAST = Calibration(
+    tables=[table("step", {1: 4.0, 16: 30.0}), table("decode", {1: 3.0, 4: 12.0})],
+    measured_at=0.0,
+    took=0.0,
+    source="given",
+)
+"""So that nothing is refused because the machine was busy when the engine started."""
+
+
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[EngineProcess]:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     before = psutil.Process().num_fds()
-    client = EngineProcess(EngineLaunch(max_streams=4, ring_slots=8))
+    client = EngineProcess(EngineLaunch(max_streams=4, ring_slots=8, known=FAST))
     client.start()
     yield client
     client.close()
