@@ -141,7 +141,7 @@ class Telemetry:
             "jobs": dict(self.job_counts),
             "rejected": dict(self.rejected),
             "sessions": [
-                session_overview(session, now) for session in self._sessions.all()[:SHOWN_SESSIONS]
+                session_overview(session, now) for session in _shown(self._sessions.all())
             ],
         }
 
@@ -211,6 +211,11 @@ class Telemetry:
             "encode": _worst([_chunked(s, s.meter.sender.encode_ms) for s in sessions]),
             "send": _worst([_chunked(s, s.meter.sender.send_ms) for s in sessions]),
         }
+
+
+def _shown(sessions: list[Session]) -> list[Session]:
+    """As many as a page can take: those that are generated before those that rest."""
+    return sorted(sessions, key=lambda session: session.paused)[:SHOWN_SESSIONS]
 
 
 def point_of(overview: Overview) -> Point:

@@ -27,6 +27,7 @@ from onbeat.server.engine.messages import (
     StreamStats,
     TraceReply,
     TraceRequest,
+    TransferStats,
 )
 from onbeat.server.engine.records import Forward, Row
 from onbeat.server.engine.track import BucketCost
@@ -43,6 +44,17 @@ COST = BucketCost(
     predicted_p99_ms=7.5,
     over_p99=0.02,
 )
+
+COPIES = TransferStats(
+    places={"host": 3, "restoring": 1},
+    host_bytes=4000,
+    host_bytes_total=9000,
+    copied_bytes=1000,
+    copied_seconds=0.02,
+    exposed_seconds=0.001,
+    waited_seconds=0.004,
+)
+"""Of each report."""
 
 
 @dataclass
@@ -279,6 +291,7 @@ class FakeEngine:
             utilisation=0.5,
             capacity_streams=self.capacity,
             costs=[COST],
+            transfer=COPIES,
         )
         self._events.put(report)
 

@@ -91,6 +91,28 @@ def test_the_shape_of_the_overview(server: Server) -> None:
     assert set(entry) == {"chunk", "steps", "on_time", "encode"} | (STAGES - {"encode", "send"})
 
 
+def test_copies_of_paused_sessions_add_up(server: Server) -> None:
+    engine = until(lambda: (e := overview(server)["engine"])["kv_transfer_bytes"] >= 3000 and e)
+    assert engine["paused_streams"] == {"host": 3, "restoring": 1}
+    assert (engine["kv_host_bytes"], engine["kv_host_bytes_total"]) == (4000, 9000)
+    reports = engine["kv_transfer_bytes"] / 1000
+    assert engine["kv_transfer_ms"] == pytest.approx(20 * reports)
+    assert engine["kv_transfer_exposed_ms"] == pytest.approx(reports)
+    assert engine["kv_transfer_waited_ms"] == pytest.approx(4 * reports)
+    metrics = samples(server)
+    assert metrics["onbeat_kv_transfer_bytes_total"] >= 3000
+    assert metrics["onbeat_kv_transfer_exposed_seconds_total"] >= 0.003
+    assert metrics["onbeat_streams_paused{host}"] == 3
+    assert metrics["onbeat_streams_paused{latents}"] == 0
+
+
+def test_generated_sessions_are_shown_before_resting_ones(server: Server) -> None:
+    resting = server.session(paused=True)
+    running = server.session()
+    shown = until(lambda: len(s := overview(server)["sessions"]) == 2 and s)
+    assert [s["id"] for s in shown] == [running["id"], resting["id"]]
+
+
 def test_an_idle_overview_knows_nothing(server: Server) -> None:
     body = until(lambda: overview(server))
     assert body["live"]["on_time_ratio"] is None and body["first_frame_ms"]["p99"] is None
