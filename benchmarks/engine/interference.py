@@ -73,7 +73,8 @@ def measure(model: CausalModel, streams: int, seconds: float, chunks: int) -> di
         "slack_used_time": round((after - before) / slack, 3),
         "slack_used_rows": round(rows * cost.row_seconds(JOBS) / ((end - shared) * slack), 3),
         "steps_mean_with": mean_steps(load, shared, end),
-        "job_bits_equal": bool(alone) and alone == beside,
+        "job_chunks_compared": min(len(alone), len(beside)),
+        "job_bits_equal": len(alone) == len(beside) == chunks and alone == beside,
     }
 
 

@@ -110,7 +110,7 @@ class Roster:
             self._executor.encode_prompt(command.prompt)
         except ValueError as error:
             return _invalid(command, str(error))
-        self.gate.room.add(Waiting(opening=command, since=now))
+        self.gate.room.add(Waiting(opening=command))
         return None
 
     def let_in(self, now: float) -> list[Stream]:
@@ -245,7 +245,7 @@ class Roster:
         if first and self.gate.no_room(stream.opened, stream) is None:
             self._start(stream, now)
         else:
-            room.add(Waiting(opening=stream.opened, since=now, stream=stream))
+            room.add(Waiting(opening=stream.opened, stream=stream))
 
     def _start(self, stream: Stream, now: float) -> None:
         """A paused stream runs again, on a new clock."""

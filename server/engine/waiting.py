@@ -24,7 +24,6 @@ class Waiting:
     """One place in the queue: a stream to be opened, or a paused one that is wanted again."""
 
     opening: OpenStream
-    since: float
     stream: Stream | None = None
     told: tuple[int, float | None] = (0, None)
     told_at: float = 0.0

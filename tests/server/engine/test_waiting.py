@@ -46,7 +46,7 @@ def close(rig: Rig, name: str) -> None:
 def test_the_order_is_by_arrival_and_fair_between_owners() -> None:
     room = WaitingRoom()
     for name, owner in (("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b")):
-        room.add(Waiting(opening=command(name, owner), since=0.0))
+        room.add(Waiting(opening=command(name, owner)))
     assert [p.id for p in room.in_order({})] == ["a1", "b1", "a2", "a3"]
     assert [p.id for p in room.in_order({"a": 1})] == ["b1", "a1", "a2", "a3"]
     assert room.place_of("c", {"a": 1}) == 2
