@@ -57,7 +57,7 @@ class Settings(BaseSettings):
         "auto", description="plan a tick while the forward before it runs; auto: on a GPU only"
     )
     split_rows: int = Field(
-        0, ge=0, description="on a GPU, batches of so many rows run as two halves; 0 never"
+        0, ge=0, description="rows from which a batch runs as two halves; 0 auto"
     )
     pages: int = Field(0, ge=0, description="KV pages; 0 sizes the pool for max_active_sessions")
     host_memory_mib: int = Field(

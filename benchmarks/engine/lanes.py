@@ -13,7 +13,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,8 +44,10 @@ class Rows:
         self.streams = [noise_stream(model, pool, pool.take(each), i) for i in range(count)]
         self._noise = [init_chunk(spec.modalities, i, 0, 0, 2) for i in range(count)]
 
-    def executor(self, lane: Lane | None = None) -> TorchExecutor:
-        return TorchExecutor(self._model, self._store, 1, lane)
+    def executor(
+        self, lane: Lane | None = None, *, threads: int = 1, split_rows: int = 0
+    ) -> TorchExecutor:
+        return TorchExecutor(self._model, self._store, threads, lane, split_rows)
 
     def renew(self) -> None:
         for stream, state in zip(self.streams, self._noise, strict=True):
@@ -88,24 +90,20 @@ def ahead(rows: Rows, count: int, turns: int) -> list[dict[str, float]]:
 
 
 def halves(rows: Rows, count: int, turns: int) -> dict[str, float]:
-    executors = [rows.executor() for _ in range(3)]
-    lanes = [
-        ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(n,)) for n in (2, 1, 1)
+    """The executor with two threads, with and without halves, and with one."""
+    two, one = ThreadLane(2), ThreadLane(1)
+    chosen = rows.streams[:count]
+    calls = [
+        partial(executor.run, chosen, [])
+        for executor in (
+            rows.executor(two, threads=2),
+            rows.executor(two, threads=2, split_rows=2),
+            rows.executor(one),
+        )
     ]
-    chosen, cut = rows.streams[:count], count // 2
-
-    def whole() -> None:
-        lanes[0].submit(executors[0].run, chosen, []).result()
-
-    def split() -> None:
-        first = lanes[1].submit(executors[1].run, chosen[:cut], [])
-        second = lanes[2].submit(executors[2].run, chosen[cut:], [])
-        first.result(), second.result()
-
-    def alone() -> None:
-        lanes[1].submit(executors[1].run, chosen, []).result()
-
-    whole_ms, split_ms, alone_ms = by_turns(rows, (whole, split, alone), turns)
+    whole_ms, split_ms, alone_ms = by_turns(rows, calls, turns)
+    two.close()
+    one.close()
     return {
         "rows": count,
         "whole_ms": whole_ms,
@@ -115,7 +113,7 @@ def halves(rows: Rows, count: int, turns: int) -> dict[str, float]:
     }
 
 
-def by_turns(rows: Rows, calls: Sequence[Callable[[], None]], turns: int) -> list[float]:
+def by_turns(rows: Rows, calls: Sequence[Callable[[], object]], turns: int) -> list[float]:
     """Low quartiles in milliseconds."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(turns + 3):

@@ -26,6 +26,8 @@ from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.transfer import CopyLanes, Transfers
 
 log = logging.getLogger(__name__)
+SPLIT_ROWS = 8
+"""On a CPU two halves on two threads are faster than one batch from so many rows on."""
 
 
 def make_engine(
@@ -78,8 +80,13 @@ def resolved(settings: EngineSettings, device: str) -> EngineSettings:
     plan_ahead = settings.plan_ahead
     if plan_ahead == "auto":
         plan_ahead = "on" if device.startswith("cuda") else "off"
+    split_rows = settings.split_rows
+    if split_rows == 0:
+        pays = not device.startswith("cuda") and settings.compute_threads > 1
+        split_rows = SPLIT_ROWS if pays else settings.max_rows + 1
     log.info("device %s, plan_ahead %s (asked: %s)", device, plan_ahead, settings.plan_ahead)
-    return replace(settings, plan_ahead=plan_ahead)
+    log.info("halves from %d rows on (asked: %d)", split_rows, settings.split_rows)
+    return replace(settings, plan_ahead=plan_ahead, split_rows=split_rows)
 
 
 def make_executor(model: CausalModel, store: KVStore, settings: EngineSettings) -> TorchExecutor:
@@ -91,7 +98,8 @@ def make_executor(model: CausalModel, store: KVStore, settings: EngineSettings) 
         return CudaExecutor(model, store, max_rows=most, split_rows=split)
     threads = settings.compute_threads
     lane = ThreadLane(threads) if settings.plan_ahead == "on" else InlineLane()
-    return TorchExecutor(model, store, threads, lane)
+    split = settings.split_rows if threads > 1 else 0
+    return TorchExecutor(model, store, threads, lane, split)
 
 
 def _copy_lanes(

@@ -32,7 +32,7 @@ from onbeat.samplers.families import rf_samplers
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.device import Outcome
 from onbeat.server.engine.kv_store import KVStore
-from onbeat.server.engine.lanes import InlineLane, Lane
+from onbeat.server.engine.lanes import InlineLane, Lane, Pair, halfway
 from onbeat.server.engine.reference import Reference
 from onbeat.server.engine.streams import Stream
 
@@ -61,11 +61,20 @@ class TorchExecutor:
     """Tensor work of the compute lane (see `Executor` in device.py), which runs in `lane`."""
 
     def __init__(
-        self, model: CausalModel, store: KVStore, threads: int = 1, lane: Lane | None = None
+        self,
+        model: CausalModel,
+        store: KVStore,
+        threads: int = 1,
+        lane: Lane | None = None,
+        split_rows: int = 0,
     ) -> None:
+        """`split_rows`: from so many rows on a batch runs as two halves, with half of the
+        `threads` each; 0: never."""
         self._model, self._store, self._threads = model, store, threads
         self._lane = lane or InlineLane()
         self._spec = model.spec
+        self._split_rows = split_rows
+        self._pair = Pair(threads) if split_rows else None
 
     def start(self) -> None:
         torch.set_num_threads(self._threads)
@@ -160,6 +169,8 @@ class TorchExecutor:
 
     def close(self) -> None:
         self._lane.close()
+        if self._pair is not None:
+            self._pair.close()
 
     def _finish(self, batch: Batch, results: Callable[[], Sequence[ChunkState]]) -> Outcome:
         steps, commits = batch.steps, batch.commits
@@ -200,8 +211,32 @@ class TorchExecutor:
         self, batch: Batch, latents: dict[str, torch.Tensor], times: dict[str, torch.Tensor]
     ) -> Mapping[str, torch.Tensor]:
         """The forward itself: x0 of every row."""
-        kv = self._store.view(batch.tables, batch.written)
-        return self._model.denoise(latents, times, torch.stack(list(batch.pooled)), kv)
+        rows = len(batch.written)
+        cut = halfway(rows, [s.piece for s in batch.commits])
+        if self._pair is None or rows < self._split_rows or not 0 < cut < rows:
+            return self._part(batch, latents, times, slice(0, rows))
+        first, second = self._pair.run(
+            partial(self._part, batch, latents, times, slice(0, cut)),
+            partial(self._part, batch, latents, times, slice(cut, rows)),
+        )
+        return {name: torch.cat([first[name], second[name]]) for name in first}
+
+    @torch.inference_mode()
+    def _part(
+        self,
+        batch: Batch,
+        latents: dict[str, torch.Tensor],
+        times: dict[str, torch.Tensor],
+        part: slice,
+    ) -> Mapping[str, torch.Tensor]:
+        """x0 of some of the rows."""
+        kv = self._store.view(batch.tables[part], batch.written[part])
+        return self._model.denoise(
+            {name: x[part] for name, x in latents.items()},
+            {name: x[part] for name, x in times.items()},
+            torch.stack(list(batch.pooled[part])),
+            kv,
+        )
 
     def _inputs(
         self, states: Sequence[ChunkState], finished: Sequence[ChunkState]

@@ -79,7 +79,8 @@ class EngineSettings:
     job_ahead_chunks: int = 2
     """Chunks of a job that may wait to be decoded."""
     split_rows: int = 0
-    """CUDA: from so many rows on a batch runs as two halves beside each other; 0: never."""
+    """From so many rows on a batch runs as two halves beside each other, on two streams or two of
+    the compute threads; 0: 8 on a CPU with two or more of them, otherwise never."""
     plan_ahead: str = "auto"
     """"on": a tick is planned while the forward before it runs, in a lane of its own; "auto": on
     where launches return at once (CUDA), off on a CPU, where it costs more than it hides."""
