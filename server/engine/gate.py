@@ -126,6 +126,6 @@ class Gate:
 
 
 def _promised(command: OpenStream) -> bool:
-    """A stream with a snapshot was admitted before; the time it needs was promised then. One that
-    is opened paused asks for time and pages when it is resumed."""
-    return command.snapshot is not None or command.paused
+    """What ran before an engine restart goes on; what is opened paused asks for time and pages when
+    it is resumed."""
+    return command.promised or command.paused

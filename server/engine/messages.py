@@ -45,6 +45,8 @@ class OpenStream(Message, frozen=True, kw_only=True):
     """Whose it is, for fair shares: a hash of the API key, "" for all without one."""
     wait: bool = False
     """Live: if there is no room, wait for it instead of being refused."""
+    promised: bool = False
+    """It ran in an engine that is gone: the time it needs was promised then."""
 
 
 class ControlStream(Message, frozen=True, kw_only=True):

@@ -134,7 +134,8 @@ class StreamRegistry:
     def _reopened(self, entry: _Entry) -> OpenStream:
         """A fork that comes back does not need its parent any more."""
         wait = entry.opened.wait or entry.known
-        opened = msgspec.structs.replace(entry.opened, wait=wait, fork_of=None)
+        promised = entry.next_chunk > 0 and not entry.queued
+        opened = msgspec.structs.replace(entry.opened, wait=wait, promised=promised, fork_of=None)
         if not entry.next_chunk:
             return opened
         snapshot = pack_snapshot(next_chunk=entry.next_chunk, latents=list(entry.latents))

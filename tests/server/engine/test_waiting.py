@@ -203,3 +203,16 @@ def test_after_a_restart_those_who_waited_wait_again_behind_the_others() -> None
     registry.note(command("b"))
     assert [c.stream_id for c in registry.reopen()] == ["b", "w"]
     assert all(c.wait for c in registry.reopen())
+
+
+def test_after_a_restart_only_what_ran_has_its_time_promised() -> None:
+    registry = StreamRegistry()
+    for name in ("ran", "resuming", "new"):
+        registry.note(command(name))
+        registry.observe(StreamOpened(stream_id=name, recognised=[]))
+    for name in ("ran", "resuming"):
+        registry._entries[name].next_chunk = 7
+    registry.observe(StreamQueued(stream_id="resuming", position=1, estimated_seconds=None))
+    commands = {c.stream_id: c for c in registry.reopen()}
+    assert {name for name, c in commands.items() if c.promised} == {"ran"}
+    assert commands["resuming"].snapshot is not None and commands["resuming"].wait
