@@ -4,6 +4,7 @@ import pytest
 
 from onbeat.server.engine.messages import CloseStream, ControlStream
 from onbeat.server.engine.pool import pages_per_stream
+from onbeat.server.engine.records import Span
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.streams import Stream
 from onbeat.server.vocabulary import Place
@@ -310,4 +311,20 @@ def test_the_engine_reports_places_and_copies() -> None:
     assert sum(r.copied_bytes for r in reports) == rig.engine.residency.copied.bytes > 0
     assert sum(r.copied_seconds for r in reports) == pytest.approx(rig.copy_seconds)
     assert sum(r.exposed_seconds for r in reports) == 0.0
+    rig.check()
+
+
+def test_copies_are_spans_of_the_trace() -> None:
+    rig = rig_of()
+    rig.open("a")
+    rig.run(1.5)
+    pause(rig, "a")
+    run_to(rig, "a", "host")
+    pause(rig, "a", False)
+    rig.run(0.5)
+    spans = [r for r in rig.engine.trace.since(0.0) if isinstance(r, Span)]
+    copies = [s for s in spans if s.lane.startswith("copy-")]
+    assert [s.lane for s in copies] == ["copy-out", "copy-in"]
+    assert all(s.end - s.start == pytest.approx(rig.copy_seconds) for s in copies)
+    assert "3 pages of a" in copies[0].name
     rig.check()

@@ -1,5 +1,6 @@
 """Tickets: every one ends, in order, with its bytes, its layers and its error; pages keep bits."""
 
+import random
 import threading
 import time
 
@@ -7,11 +8,13 @@ import pytest
 import torch
 
 from onbeat.server.engine.kv_store import KVStore
+from onbeat.server.engine.local import LocalEngine
+from onbeat.server.engine.messages import ChunkReady, ControlStream, EngineDown, OpenStream
 from onbeat.server.engine.page_copy import HostCopier
-from onbeat.server.engine.settings import MonotonicClock
+from onbeat.server.engine.settings import EngineSettings, MonotonicClock
 from onbeat.server.engine.simulate.transfers import NoCopier, TimedTransfers
 from onbeat.server.engine.transfer import CopyLanes, Ticket
-from tests.server.engine.fake import SPEC, FakeClock
+from tests.server.engine.fake import SPEC, FakeClock, FakeModel
 
 
 class Gate(NoCopier):
@@ -134,3 +137,29 @@ def test_buffers_are_kept_and_used_again() -> None:
         copier.copy_out(0, (1, 2), 0)
         places.append(copier.buffers.get(0).k.data_ptr())
     assert len(copier.buffers) == 1 and len(set(places)) == 1
+
+
+def test_pauses_and_resumes_at_random_on_threads_leave_nothing_behind() -> None:
+    """Real lanes beside a real engine; closed in the middle of it."""
+    draw = random.Random(7)
+    settings = EngineSettings(
+        admission=False, max_streams=30, max_active=8, max_jobs=0, offload_after_seconds=0.0
+    )
+    local = LocalEngine(FakeModel(), settings, slots=64)
+    local.start()
+    for i in range(20):
+        local.send(OpenStream(stream_id=f"s{i}", kind="live", prompt=f"{i % 5}", seed=i))
+    end = time.monotonic() + 30
+    while local.engine is None or local.engine.residency.copied.restores < 5:
+        assert time.monotonic() < end
+        name, paused = f"s{draw.randrange(20)}", draw.random() < 0.6
+        local.send(ControlStream(stream_id=name, revision=0, paused=paused))
+        event = local.receive(draw.choice((0.001, 0.05)))
+        assert not isinstance(event, EngineDown), event
+        if isinstance(event, ChunkReady):
+            local.take(event)
+    local.close()
+    local.engine.check_integrity()
+    residency = local.engine.residency
+    assert local.engine.pool.used == 0 and residency.buffers.used == 0
+    assert residency.copied.failed == 0
