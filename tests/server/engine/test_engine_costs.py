@@ -45,16 +45,17 @@ def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again(
     assert rig.refused()
 
 
-def test_a_stream_with_a_snapshot_is_not_asked_for_its_time_again(
+def test_a_stream_that_ran_before_a_restart_is_not_asked_for_its_time_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = Rig()
     monkeypatch.setattr(rig.engine.costs, "_measured", lambda: _calibrated(_costly()))
     rig.engine.cost.restart(_costly())
     snapshot = pack_snapshot(next_chunk=3, latents=[bytes(latent_bytes(SPEC))] * 2)
-    rig.open("a", snapshot=snapshot)
+    rig.open("a", snapshot=snapshot, promised=True)
+    rig.open("moved here", snapshot=snapshot)
     rig.run(0.1)
-    assert not rig.refused() and rig.of(StreamOpened)
+    assert [e.stream_id for e in rig.refused()] == ["moved here"] and rig.of(StreamOpened)
 
 
 def test_chunks_are_dropped_in_their_own_time_and_not_for_ever() -> None:
