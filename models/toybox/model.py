@@ -114,13 +114,13 @@ class Toybox:
     @torch.inference_mode()
     def encode_media(self, frames: Tensor, sound: Tensor) -> dict[str, Tensor]:
         """See `CausalModel.encode_media`. Sound past the chunk is looked at for 100 ms."""
-        pictures = frames.permute(0, 3, 1, 2)[None].float() / 127.5 - 1.0
+        pictures = frames.to(self._device).permute(0, 3, 1, 2)[None].float() / 127.5 - 1.0
         video = pack(self._video.encode(pictures))[0].clamp(-LATENT_LIMIT, LATENT_LIMIT)
         used = self._spec.chunk_samples + self._spec.sample_rate // 10
         wave = analysed_rate(sound[None, :used].float() / 32_768)
         wave = F.pad(wave, (0, used // 2 - wave.shape[1]))
         audio = self._audio.encode(wave)[0, : self._config.audio_tokens]
-        return {"audio": audio, "video": video}
+        return {"audio": audio.to(self._device), "video": video}
 
     def new_decoder_state(self) -> DecoderState:
         return DecoderState(video=self._video.new_state(), audio=self._audio.new_state())

@@ -20,6 +20,7 @@ from onbeat.server.engine.executor import Batch, TorchExecutor
 from onbeat.server.engine.graphs import GraphedForward, Work, capture_plan
 from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.page_copy import HostCopier
+from onbeat.server.engine.reference import Reference
 
 T = TypeVar("T")
 WARM_UP = 3
@@ -72,6 +73,12 @@ class CudaExecutor(TorchExecutor):
         done.record()
         done.synchronize()
         return ended
+
+    def encode_reference(self, reference: Reference, index: int) -> ChunkState:
+        """Called by the decode lane's thread, which waits: the tick reads it on its own stream."""
+        encoded = super().encode_reference(reference, index)
+        torch.cuda.current_stream().synchronize()
+        return encoded
 
     def _predict(
         self, batch: Batch, latents: dict[str, Tensor], times: dict[str, Tensor]
