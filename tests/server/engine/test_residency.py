@@ -328,3 +328,19 @@ def test_copies_are_spans_of_the_trace() -> None:
     assert all(s.end - s.start == pytest.approx(rig.copy_seconds) for s in copies)
     assert "3 pages of a" in copies[0].name
     rig.check()
+
+
+def test_the_prompt_is_filled_while_the_window_is_on_its_way() -> None:
+    rig = rig_of(copy_seconds=0.2)
+    rig.open("a")
+    rig.run(1.5)
+    pause(rig, "a")
+    run_to(rig, "a", "host")
+    assert rig.model.prefills == 1
+    pause(rig, "a", False)
+    run_to(rig, "a", "restoring")
+    rig.run(0.05)
+    assert stream(rig, "a").place == "restoring" and rig.model.prefills == 2
+    rig.run(1.0)
+    assert rig.model.prefills == 2
+    rig.check()
