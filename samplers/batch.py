@@ -95,9 +95,16 @@ def batch_step(batch: Batch, predictions: Mapping[str, Tensor]) -> Batch:
             table.to(x.device),
             torch.from_numpy(keys).to(x.device),
         )
-        after[name], clean[name] = next_x.view_as(x), next_x0.view_as(x)
-    steps = np.minimum(batch.steps + 1, batch.totals)
-    return replace(batch, steps=steps, latents=after, x0=clean)
+        after[name], clean[name] = next_x.view(x.shape), next_x0.view(x.shape)
+    return Batch(
+        states=batch.states,
+        steps=np.minimum(batch.steps + 1, batch.totals),
+        totals=batch.totals,
+        tables=batch.tables,
+        keys=batch.keys,
+        latents=after,
+        x0=clean,
+    )
 
 
 def _keys(states: Sequence[ChunkState], modality: int) -> NDArray[np.int64]:

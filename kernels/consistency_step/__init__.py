@@ -37,14 +37,13 @@ def consistency_step(
 
 def _check(x: Tensor, prediction: Tensor, coefficients: Tensor, keys: Tensor) -> None:
     rows, columns = x.shape[0], len(COLUMNS)
-    shapes = {
-        "prediction": (prediction, tuple(x.shape), torch.float32),
-        "x": (x, (rows, x.shape[-1]), torch.float32),
-        "coefficients": (coefficients, (rows, columns), torch.float64),
-        "keys": (keys, (rows, 6), torch.int64),
-    }
-    for name, (tensor, shape, dtype) in shapes.items():
-        if tuple(tensor.shape) != shape:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; allowed: {shape}")
+    for name, tensor, shape, dtype in (
+        ("prediction", prediction, x.shape, torch.float32),
+        ("x", x, (rows, x.shape[-1]), torch.float32),
+        ("coefficients", coefficients, (rows, columns), torch.float64),
+        ("keys", keys, (rows, 6), torch.int64),
+    ):
+        if tensor.shape != shape:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; allowed: {tuple(shape)}")
         if tensor.dtype != dtype:
             raise ValueError(f"{name} is {tensor.dtype}; allowed: {dtype}")

@@ -5,8 +5,6 @@ the same bits and a row does not depend on its batch mates. numpy and not torch,
 batches are bound by the cost of a call.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,6 +13,7 @@ from torch import Tensor
 from onbeat.kernels.philox_normal.reference import philox_normal
 
 Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 NUMBERS_AT_ONCE = 1 << 16
 """More, and the temporary arrays leave the processor's cache and are mapped anew each time."""
 _NEUTRAL = np.array((0.0, 1.0, np.inf, 0.0, 1.0, 0.0), dtype=np.float32)
@@ -26,72 +25,75 @@ def consistency_step(
 ) -> tuple[Tensor, Tensor]:
     """x, prediction float32 [r, N]; coefficients [r, 6]; keys int64 [r, 6] -> (next, clean)."""
     k = coefficients.numpy().astype(np.float32)
-    idle = (k == _NEUTRAL).all(0).tolist()
+    used, idle = k != 0.0, (k == _NEUTRAL).all(0).tolist()
+    everywhere = used.all(0).tolist()
     x_rn, clean = x.detach().numpy(), prediction.detach().numpy()
-    if not all(idle[:3]):
-        clean = _in_pieces(_clean, clean, x_rn, k[:, :3])
-    after = clean if all(idle[3:5]) else _in_pieces(_next, clean, x_rn, k[:, 3:5])
+
+    def blend(values: Floats, scale: int, weight: int) -> Floats:
+        """Products with column `scale`, and x with column `weight` added, in new memory."""
+        out = np.empty(values.shape, np.float32)
+        for part in _pieces(*values.shape):
+            _multiply(
+                out[part],
+                values[part],
+                k[part, scale, None],
+                None if everywhere[scale] else used[part, scale, None],
+            )
+            if not idle[weight]:
+                _add(
+                    out[part],
+                    x_rn[part],
+                    k[part, weight, None],
+                    None if everywhere[weight] else used[part, weight, None],
+                )
+        return out
+
+    if not (idle[0] and idle[1] and idle[2]):
+        clean = blend(clean, 1, 0)
+    if not idle[2]:
+        np.minimum(clean, k[:, 2, None], out=clean)
+        np.maximum(clean, -k[:, 2, None], out=clean)
+    after = clean if idle[3] and idle[4] else blend(clean, 4, 3)
     if not idle[5]:
-        after = _with_noise(after, k[:, 5:], keys)
+        after = after.copy() if after is clean else after
+        _add_noise(after, k[:, 5, None], keys)
     return torch.from_numpy(after), torch.from_numpy(clean)
 
 
-def _in_pieces(
-    fill: Callable[[Floats, Floats, Floats, Floats], None], values: Floats, x: Floats, k: Floats
-) -> Floats:
-    """New memory, filled a few rows at a time."""
-    out = np.empty(values.shape, np.float32)
-    some = max(1, NUMBERS_AT_ONCE // max(1, values.shape[1]))
-    for first in range(0, len(out), some):
-        part = slice(first, first + some)
-        fill(out[part], values[part], x[part], k[part])
-    return out
+def _pieces(rows: int, numbers: int) -> list[slice]:
+    """Of as many rows as fit the cache."""
+    some = max(1, NUMBERS_AT_ONCE // max(1, numbers))
+    return [slice(first, first + some) for first in range(0, rows, some)]
 
 
-def _clean(out: Floats, prediction: Floats, x: Floats, k: Floats) -> None:
-    clean_x, clean_p, clip = k.T[:, :, None]
-    _scale(out, prediction, clean_p)
-    _add(out, x, clean_x)
-    if not np.isinf(clip).all():
-        np.minimum(out, clip, out=out)
-        np.maximum(out, -clip, out=out)
-
-
-def _next(out: Floats, clean: Floats, x: Floats, k: Floats) -> None:
-    next_x, next_clean = k.T[:, :, None]
-    _scale(out, clean, next_clean)
-    _add(out, x, next_x)
-
-
-def _scale(out: Floats, values: Floats, factor: Floats) -> None:
-    """Products; 0 where the factor is, whatever the value."""
-    used = factor != 0
-    if not used.all():
+def _multiply(out: Floats, values: Floats, factor: Floats, rows: Mask | None) -> None:
+    """Products; 0 in other rows, whatever the value."""
+    if rows is None:
+        np.multiply(values, factor, out=out)
+    else:
         out.fill(0.0)
-    np.multiply(values, factor, out=out, where=True if used.all() else used)
+        np.multiply(values, factor, out=out, where=rows)
 
 
-def _add(out: Floats, x: Floats, factor: Floats) -> None:
-    """Adds x factor to rows whose factor is not 0; others keep their bits."""
-    used = factor != 0
-    if used.all():
+def _add(out: Floats, x: Floats, factor: Floats, rows: Mask | None) -> None:
+    """Adds x factor; other rows keep their bits."""
+    if rows is None:
         out += x * factor
-    elif used.any():
+    else:
         product = np.empty(out.shape, np.float32)
-        np.multiply(x, factor, out=product, where=used)
-        np.add(out, product, out=out, where=used)
+        np.multiply(x, factor, out=product, where=rows)
+        np.add(out, product, out=out, where=rows)
 
 
-def _with_noise(after: Floats, noise: Floats, keys: Tensor) -> Floats:
-    """Rows whose noise is not 0 get some, in new memory."""
+def _add_noise(after: Floats, noise: Floats, keys: Tensor) -> None:
+    """Rows whose noise is not 0 get some."""
     rows = np.flatnonzero(noise)
-    z = philox_normal(keys if rows.size == len(noise) else keys[rows], after.shape[1]).numpy()
     if rows.size == len(noise):
+        z = philox_normal(keys, after.shape[1]).numpy()
         z *= noise
-        z += after
-        return z
-    z *= noise[rows]
-    z += after[rows]
-    after = after.copy()
-    after[rows] = z
-    return after
+        after += z
+    else:
+        z = philox_normal(torch.from_numpy(keys.numpy()[rows]), after.shape[1]).numpy()
+        z *= noise[rows]
+        z += after[rows]
+        after[rows] = z

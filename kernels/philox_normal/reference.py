@@ -65,14 +65,19 @@ def philox(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Ten rounds: counter [4, r, b], key [2, r] -> words (0, 2) and (1, 3), each [2, r, b]."""
     keys = (key + _WEYL_OF_ROUND[:, :, None])[:, ::-1, :, None]
-    even = counter[0::2].astype(np.uint64)
-    odd = counter[3::-2]  # in reverse: lane i meets product 1 - i
-    for round_key in keys:
-        halves = (even * _MULTIPLIER).view(np.uint32)
-        word = halves[..., 1::2] ^ odd
-        word ^= round_key
-        even, odd = word[::-1].astype(np.uint64), halves[..., 0::2]
-    return word[::-1], odd[::-1]
+    shape = (2, *counter.shape[1:])
+    products, word = np.empty((2, *shape), dtype=np.uint64), np.empty(shape, dtype=np.uint32)
+    halves = products.view(np.uint32)
+    parts = [(products[i], halves[i, ..., 1::2], halves[i, ..., 0::2]) for i in (0, 1)]
+    even, odd, turned = counter[0::2].astype(np.uint64), counter[3::-2], word[::-1]
+    for turn, round_key in enumerate(keys):  # `odd` is in reverse: lane i meets product 1 - i
+        product, high, low = parts[turn % 2]
+        np.multiply(even, _MULTIPLIER, out=product)
+        np.bitwise_xor(high, odd, out=word)
+        np.bitwise_xor(word, round_key, out=word)
+        np.copyto(even, turned)
+        odd = low
+    return turned, odd[::-1]
 
 
 def box_muller(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> tuple[Doubles, Doubles]:

@@ -23,7 +23,7 @@ from onbeat.kernels.consistency_step import consistency_step
 from onbeat.samplers.adapters.config import read_sampler
 from onbeat.samplers.noise import noise_keys, renoise_step
 from onbeat.samplers.sampler import Sampler, level_told
-from onbeat.samplers.schedule import at_strength
+from onbeat.samplers.schedule import at_strength, karras, shifted, trig_times
 
 Generators = torch.Generator | Sequence[torch.Generator] | None
 _SEED_BITS = 63
@@ -89,19 +89,24 @@ class OnbeatScheduler(SchedulerMixin, ConfigMixin):
         strength: float = 1.0,
         max_timesteps: float | None = None,
         intermediate_timesteps: float | None = None,
+        mu: float | None = None,
     ) -> None:
-        """The schedule: `num_inference_steps` evaluations, or explicit ones, used as they are:
-        `timesteps` as the network is told them, or `sigmas` in units of the path.
+        """The schedule: `num_inference_steps` evaluations, or explicit ones as diffusers documents
+        them. `timesteps`: as the network is told them, never shifted (places 0 to 39 of the Karras
+        grid for consistency models); `sigmas`: a flow grid, shifted by the config's shift once.
 
         strength below 1 begins part of the way down (`at_strength`). max_timesteps and
-        intermediate_timesteps: the trigonometric levels that SANA-Sprint's pipeline passes.
+        intermediate_timesteps: the trigonometric levels that SANA-Sprint's pipeline passes. mu: of
+        dynamic shifting, which the reader of configs refuses; without it, it means nothing.
         """
-        levels = None if sigmas is None else tuple(float(s) for s in sigmas)
+        levels: tuple[float, ...] | None = None
         if timesteps is not None:
-            levels = tuple(level_told(self._sampler.time_input, float(t)) for t in timesteps)
-        elif max_timesteps is not None:
+            levels = self._levels_of_timesteps([float(t) for t in timesteps])
+        elif sigmas is not None:
+            levels = self._levels_of_sigmas([float(s) for s in sigmas])
+        elif max_timesteps is not None and num_inference_steps is not None:
             first = min(float(max_timesteps), self._sampler.path.last)
-            levels = (first,) if intermediate_timesteps is None else (first, intermediate_timesteps)
+            levels = trig_times(num_inference_steps, first, intermediate_timesteps)[:-1]
         if levels is None and num_inference_steps is None:
             raise ValueError("num_inference_steps is None; allowed: a number, or explicit levels")
         steps = num_inference_steps if num_inference_steps is not None else len(levels or ())
@@ -110,6 +115,21 @@ class OnbeatScheduler(SchedulerMixin, ConfigMixin):
         self._use(at_strength(read_sampler(self.config.scheduler, steps, levels), strength), device)
         self.num_inference_steps = steps
         self._step_index = self._begin_index = None
+
+    def _levels_of_timesteps(self, timesteps: list[float]) -> tuple[float, ...]:
+        config = self.config.scheduler
+        if self._sampler.path.kind == "edm":
+            last = config.get("num_train_timesteps", 40) - 1
+            ends = config.get("sigma_min", 0.002), config.get("sigma_max", 80.0)
+            return tuple(karras(place / last, *ends) for place in reversed(timesteps))
+        return tuple(level_told(self._sampler.time_input, t) for t in timesteps)
+
+    def _levels_of_sigmas(self, sigmas: list[float]) -> tuple[float, ...]:
+        """Flow grids are shifted; MiniMax-H3's come whole, with the clean level as the last."""
+        config = self.config.scheduler
+        if config["_class_name"] == "MiniMaxH3Scheduler":
+            return tuple(sigmas[:-1])
+        return shifted(sigmas, config.get("shift", 1.0))
 
     def _use(self, sampler: Sampler, device: torch.device | str | None = None) -> None:
         self._sampler = sampler

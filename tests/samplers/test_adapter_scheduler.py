@@ -117,6 +117,32 @@ def test_timesteps_look_as_pipelines_expect() -> None:
     assert scm.init_noise_sigma == 0.5
 
 
+def test_explicit_levels_mean_what_they_mean_to_diffusers() -> None:
+    grid = [1.0, 0.75, 0.5, 0.25]
+    for name in ("FlowMatchEulerDiscreteScheduler", "FlowMatchLCMScheduler"):
+        theirs = getattr(diffusers, name)(shift=3.0)
+        ours = OnbeatScheduler.replacing(theirs)
+        theirs.set_timesteps(sigmas=grid)
+        ours.set_timesteps(sigmas=grid, mu=0.7)  # some pipelines pass mu always
+        assert ours.sampler.times == pytest.approx(theirs.sigmas.tolist())
+        assert ours.timesteps.tolist() == pytest.approx(theirs.timesteps.tolist())
+    theirs = diffusers.CMStochasticIterativeScheduler()
+    ours = OnbeatScheduler.replacing(theirs)
+    for scheduler in (theirs, ours):
+        scheduler.set_timesteps(timesteps=[22, 0])  # the two steps of the paper on ImageNet-64
+    assert ours.sampler.times == pytest.approx(theirs.sigmas.tolist(), rel=1e-6)
+    theirs = diffusers.MiniMaxH3Scheduler()
+    ours = OnbeatScheduler.replacing(theirs)
+    for scheduler in (theirs, ours):
+        scheduler.set_timesteps(sigmas=[1.0, 0.9, 0.0])
+    assert ours.timesteps.tolist() == pytest.approx(theirs.timesteps.tolist())
+    theirs = diffusers.SCMScheduler()
+    ours = OnbeatScheduler.replacing(theirs)
+    for scheduler in (theirs, ours):
+        scheduler.set_timesteps(4, max_timesteps=1.5, intermediate_timesteps=None)
+    assert ours.timesteps.tolist() == pytest.approx(theirs.timesteps.tolist())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_noise_is_added_as_theirs_does(dtype: torch.dtype) -> None:
     x, z = torch.randn(2, 2, 4, 8, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
