@@ -3,10 +3,11 @@
 Rows are at random steps of random schedules (1 to 4 steps) of every family that diffusers has a
 scheduler for. Both go from the batch of network outputs to the next batch. Ours: `batch_step`
 (`speedup`), or `step_rows` on separate states (`states_speedup`). Theirs: `step` of a scheduler per
-row that is set up already, with the row's own generator. Medians of many turns, one after the
-other, in seconds of the thread's processor time: neighbours on the machine do not count. The
-default row has as many numbers as toybox's audio latents of a chunk; `by_numbers` has others: the
-more numbers, the more of the time goes into the noise itself, on both sides.
+row that is set up already, with the row's own generator. Medians of the thread's processor time
+(neighbours on the machine do not count), in runs of ten calls of each by turns; `cold_speedup` is
+of the first call of a run, which finds the caches full of the other's work. The default row has as
+many numbers as toybox's audio latents of a chunk; `by_numbers` has others: the more numbers, the
+more of the time goes into the noise itself, on both sides.
 
 Run: python benchmarks/samplers/ragged.py --rows 64 [--numbers N] [--json]. Prints one JSON line
 last.
@@ -33,6 +34,7 @@ from onbeat.samplers.consistency import start_rows, step_rows
 from onbeat.samplers.state import ChunkState
 
 SIZES = (384, 1536, 4096)
+RUN = 10
 FAMILIES = (
     "CMStochasticIterativeScheduler",
     "FlowMapEulerDiscreteScheduler",
@@ -113,29 +115,36 @@ def measure(rows: int, numbers: int, turns: int) -> dict[str, float]:
         partial(step_rows, states, {"video": outputs}),
         one_by_one(theirs, x, outputs),
     )
-    times: tuple[list[float], ...] = ([], [], [])
-    for turn in range(turns + 3):
-        for run, kept in zip(runs, times, strict=True):
-            started = time.thread_time()
-            run()
-            if turn >= 3:
-                kept.append((time.thread_time() - started) * 1e3)
-    batched, by_states, base = (statistics.median(side) for side in times)
+    warm: tuple[list[float], ...] = ([], [], [])
+    cold: tuple[list[float], ...] = ([], [], [])
+    for _ in range(turns):
+        for run, first, later in zip(runs, cold, warm, strict=True):
+            first.append(seconds(run))
+            later += [seconds(run) for _ in range(RUN - 1)]
+    batched, by_states, base = (statistics.median(side) for side in warm)
     return {
         "numbers": numbers,
-        "ms": round(batched, 4),
-        "states_ms": round(by_states, 4),
-        "baseline_ms": round(base, 4),
+        "ms": round(batched * 1e3, 4),
+        "states_ms": round(by_states * 1e3, 4),
+        "baseline_ms": round(base * 1e3, 4),
         "speedup": round(base / batched, 2),
         "states_speedup": round(base / by_states, 2),
+        "cold_speedup": round(statistics.median(cold[2]) / statistics.median(cold[0]), 2),
     }
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Processor time of this thread."""
+    started = time.thread_time()
+    run()
+    return time.thread_time() - started
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--numbers", type=int, default=96, help="latent numbers of a row")
-    parser.add_argument("--turns", type=int, default=100)
+    parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="the JSON line alone")
     options = parser.parse_args()
@@ -146,7 +155,8 @@ def main() -> None:
         others = [measure(options.rows, numbers, options.turns) for numbers in SIZES]
     if not options.json:
         for result in (main_result, *others):
-            print(f"{options.rows} rows of {result['numbers']}: {result['speedup']} times faster")
+            times = f"{result['speedup']} times faster, {result['cold_speedup']} in a first call"
+            print(f"{options.rows} rows of {result['numbers']} numbers: {times}")
     line = {
         "benchmark": "samplers/ragged",
         "baseline": "one diffusers scheduler per row",
