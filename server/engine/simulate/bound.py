@@ -5,9 +5,10 @@ the chunks released at s or later and due at e or sooner, at the least seconds p
 fits into e - s. It lets work be cut, batches be full without waiting, and the future be known:
 whoever gets a share g of it gets at least a share g of the best possible. Rows of a chunk: its
 steps and one commit, but of a stream's chunks in an interval one commit may lie outside (it must
-only be done before the stream's next chunk). Chunks that do not fit their window even alone are
-left out. Solved by cutting planes with scipy's HiGHS: intervals are added while one is overfull;
-stopping early, and instants moved outwards to a grid, leave it a bound.
+only be done before the stream's next chunk). A batch has at most one row of each stream. Chunks
+that do not fit their window even alone are left out. Solved by cutting planes with scipy's HiGHS:
+intervals are added while one is overfull; stopping early, and instants moved outwards to a grid,
+leave it a bound.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -111,7 +112,7 @@ def _problem(windows: Sequence[Window], device: Curve, max_rows: int) -> _Proble
         chunks=np.column_stack(
             [[names[w.stream] for w in fits], release, due, [w.steps for w in fits]]
         ),
-        row=device.best_row_seconds(max_rows),
+        row=device.best_row_seconds(min(max_rows, len(names))),
     )
 
 

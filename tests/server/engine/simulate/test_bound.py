@@ -40,6 +40,11 @@ def test_batches_count_at_their_best_rate() -> None:
     assert best_chunks(four, BATCHED, 4) == 4
 
 
+def test_one_stream_fills_no_batch() -> None:
+    tight = [window("a", 0.0, 2.0), window("a", 0.0, 2.0)]
+    assert most_chunks(tight, BATCHED, 4) == pytest.approx(1.5)
+
+
 def test_a_commit_lies_between_two_chunks_of_a_stream() -> None:
     two = [window("a", 0.0, 3.0), window("a", 0.0, 3.0 + 1e-3)]
     assert most_chunks(two, ALONE, 4) == pytest.approx(2.0)
