@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from onbeat.kernels._dispatch import place
 from onbeat.kernels.consistency_step import COLUMNS, consistency_step
 from onbeat.samplers.noise import noise_keys, renoise_step
 from onbeat.samplers.state import ChunkState
@@ -92,8 +93,8 @@ def batch_step(batch: Batch, predictions: Mapping[str, Tensor]) -> Batch:
         next_x, next_x0 = consistency_step(
             x.flatten(1),
             predictions[name].flatten(1),
-            table.to(x.device),
-            torch.from_numpy(keys).to(x.device),
+            place(table, x.device),
+            place(torch.from_numpy(keys), x.device),
         )
         after[name], clean[name] = next_x.view(x.shape), next_x0.view(x.shape)
     return Batch(
