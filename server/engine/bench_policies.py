@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import psutil
+
 from onbeat.models.registry import load_model
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.bench import run_streams
@@ -47,11 +49,13 @@ def compare_real(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Each contender at each load, smallest first; one that has no clean stream left is not run at
-    higher loads. Plain JSON values. Raises ValueError for unknown names."""
+    higher loads. Plain JSON values; `load_average_before` above 0.3 or so says that other programs
+    ran, and that the figures are worth little. Raises ValueError for unknown names."""
     unknown = sorted(set(names) - set(CONTENDERS))
     if unknown:
         raise ValueError(f"policies: {', '.join(unknown)}; allowed: {', '.join(CONTENDERS)}")
     model = load_model(model_name)
+    others = psutil.getloadavg()[0]
     points: Points = {name: {} for name in names}
     for load in sorted(loads):
         for name in names:
@@ -72,7 +76,7 @@ def compare_real(
                 continue
             points[name][load] = point
             say(_line(load, name, point))
-    return _result(points, model.spec, seconds)
+    return {**_result(points, model.spec, seconds), "load_average_before": round(others, 2)}
 
 
 def _line(load: int, name: str, p: Mapping[str, Any]) -> str:
