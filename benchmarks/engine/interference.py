@@ -24,9 +24,10 @@ PROBE_SECONDS = 60.0
 
 
 def probe(load: Load, chunks: int) -> list[bytes]:
-    """Pictures and sound of one job, whatever runs beside it."""
+    """Pictures and sound of one job, whatever runs beside it; its owner takes turns with theirs."""
     load.keep.add(PROBE)
-    load.start([PROBE], "job", seed=11, prompt="a blue square at night", total_chunks=chunks)
+    values = {"seed": 11, "prompt": "a blue square at night", "owner": PROBE}
+    load.start([PROBE], "job", total_chunks=chunks, **values)
     load.read(PROBE_SECONDS, until=lambda: any(e.stream_id == PROBE for e in load.seen.ended))
     return load.kept[PROBE]
 

@@ -9,12 +9,13 @@ Each tick, in this order:
    everybody late, too large a one the most urgent);
 4. if some must be late, let victims wait, chosen by owner and (m,k) credit (feasible.py);
 5. take that many rows by deadline, leaving out those that would be late in such a batch;
-6. add job rows where they pay, or give jobs a whole step that no planned live step will miss.
+6. add job rows where they cost less than in a batch of their own, or give jobs a whole step that no
+   planned live step will miss.
 """
 
 from collections.abc import Sequence
 
-from onbeat.server.engine.cost import GAIN
+from onbeat.server.engine.cost import GAIN, best_rows
 from onbeat.server.engine.policies.feasible import (
     MANY,
     Size,
@@ -202,21 +203,25 @@ class EdfS:
         live: list[Candidate],
         cost: StepCost,
     ) -> list[Candidate]:
-        """Adds job rows that take no planned live row beyond its deadline."""
+        """Adds job rows that take no planned live row beyond its deadline. Beside live rows only as
+        many ride as cost less there than in a batch of their own, which has as many as pay."""
         row = cost.row_seconds(min(self._max_rows, max(1, len(live))))
         left = slack(now, demand(now, live, whole=True), row) - JOB_RESERVE * window(live)
-        taken = sum([c.width for c in rows])
-        for c in self._jobs.order(jobs):
-            size = taken + c.width
-            extra = cost.predict(size) - (cost.median(taken) if taken else 0.0)
-            fits = size <= self._max_rows and extra <= left
-            if not fits or (rows and not pays(taken, cost, c.width)):
+        queue = self._jobs.order(jobs)
+        wide = min(self._max_rows, sum([c.width for c in jobs]))
+        alone, most = cost.row_seconds(wide), self._max_rows if rows else best_rows(cost, wide)
+        base = size = sum([c.width for c in rows])
+        paid = cost.median(base) if base else 0.0
+        chosen = 0
+        for i, c in enumerate(queue, 1):
+            size += c.width
+            if (size > most and chosen + base) or cost.predict(size) - paid > left:
                 break
-            rows = [*rows, c]
+            if not rows or GAIN * (cost.median(size) - paid) <= (size - base) * alone:
+                chosen = i
+        for c in queue[:chosen]:
             self._jobs.took(c)
-            taken = size
-            left -= extra
-        return rows
+        return [*rows, *queue[:chosen]]
 
 
 def _over_after(end: float, wanted: Sequence[Candidate]) -> set[str]:
@@ -239,8 +244,3 @@ def _first(rows: Sequence[Candidate], size: int) -> list[Candidate]:
 def _urgency(c: Candidate) -> tuple[float, int, int]:
     """By deadline; streams with the same one take turns, so that none always loses its steps."""
     return c.deadline, (c.order + c.chunk) % TURNS, c.order
-
-
-def pays(rows: int, cost: StepCost, more: int = 1) -> bool:
-    """Whether `more` rows raise rows per second by more than `GAIN`."""
-    return (rows + more) / cost.median(rows + more) > GAIN * rows / cost.median(rows)

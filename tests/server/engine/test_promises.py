@@ -141,8 +141,8 @@ def test_jobs_of_two_owners_get_equal_shares_whatever_they_queue() -> None:
         world.submit(job)
     world.run(15.0)
     one = len(seen(world, "job 0", 5.0, 15.0).ready)
-    many = sum(len(seen(world, f"job {i}", 5.0, 15.0).ready) for i in range(1, 6))
-    assert one >= 0.2 * many
+    many = [len(seen(world, f"job {i}", 5.0, 15.0).ready) for i in range(1, 6)]
+    assert one >= 0.95 * max(many) and sum(many) > one, "a job takes one row at a time"
     world.close()
 
 

@@ -146,6 +146,16 @@ def test_the_owner_above_its_share_loses_steps_first() -> None:
     assert 0 < len(finish) <= 6 and all(s.startswith("r") for s in finish)
 
 
+def test_jobs_ride_if_a_row_costs_less_there_than_in_a_batch_of_jobs() -> None:
+    humped = CostModel({12: 0.048, 13: 0.050, 14: 0.053, 16: 0.059, 1: 0.012, 4: 0.023})
+    live = [row(f"s{i}", 0.9, order=i) for i in range(12)]
+    jobs = [job(f"j{i}", order=20 + i) for i in range(8)]
+    plan = edf().plan(0.0, [*live, *jobs], humped)
+    assert len(plan.rows) == 16 and sum(s.startswith("j") for s in plan.rows) == 4
+    dear = CostModel({12: 0.048, 13: 0.060, 16: 0.096, 1: 0.012, 4: 0.023})
+    assert len(edf().plan(0.0, [*live, *jobs], dear).rows) == 12
+
+
 def test_jobs_of_different_owners_take_turns() -> None:
     policy = edf()
     many = [job(f"a{i}", order=i, owner="a") for i in range(4)]
