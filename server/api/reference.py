@@ -5,7 +5,6 @@ What it is not: the decoding of files (server/jobs/reference_file.py), which run
 
 import asyncio
 import base64
-import binascii
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.engine.messages import EngineReady
@@ -40,7 +39,7 @@ def _decoded(text: str) -> bytes:
         raise _wrong(f"reference: begins with {head[:40]!r}; allowed: base64, or data:...;base64,")
     try:
         return base64.b64decode(body, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error is one; text that is not ASCII raises another
         raise _wrong(f"reference: not base64 ({error}); allowed: base64, or a data URL") from error
 
 
