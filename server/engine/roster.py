@@ -211,13 +211,23 @@ class Roster:
         self._now = now
         stream = self.streams.get(command.stream_id)
         place = self.gate.room.get(command.stream_id)
-        wrong = self._wrong_numbers(command.seed, command.steps)
+        wrong = self._wrong_numbers(command.seed, command.steps) or self._unreadable(command)
         if wrong is not None:
             log.warning("control of %s ignored: %s", command.stream_id, wrong)
         elif stream is not None:
             self._control(stream, command, now)
         elif place is not None:
             place.opening = changed_opening(place.opening, command)
+
+    def _unreadable(self, command: ControlStream) -> str | None:
+        """Why its prompt cannot be taken up, None if it can."""
+        if command.prompt is None:
+            return None
+        try:
+            self._executor.encode_prompt(command.prompt)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def _control(self, stream: Stream, command: ControlStream, now: float) -> None:
         if command.prompt is not None:

@@ -92,7 +92,8 @@ class VirtualExecutor:
         return state
 
     def encode_reference(self, reference: Reference, index: int) -> ChunkState:
-        return _state(0, index, step=1, steps=1)
+        """The content stands in for a seed."""
+        return _state(int(reference.digest[:12], 16), index, step=1, steps=1)
 
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         return _state(seed, chunk, step=1, steps=1)

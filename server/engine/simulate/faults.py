@@ -37,6 +37,10 @@ class Faults:
         """One more."""
         insort(self._left, fault, key=lambda f: f.at)
 
+    def clear(self) -> None:
+        """No more."""
+        self._left.clear()
+
     def left(self, *kinds: FaultKind) -> int:
         """How many faults of these kinds are still to come."""
         return sum(f.kind in kinds for f in self._left)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.scheduler import Candidate, Plan
 from onbeat.server.engine.settings import EngineSettings
+from onbeat.server.engine.simulate.world import Machine
 from onbeat.server.engine.streams import Stream
-from tests.server.engine.ledger import Ledger
+from tests.server.engine.ledger import Ledger, Life
 
 EPSILON = 1e-9
 
@@ -29,7 +30,7 @@ def check_plan(
     for c in (by_id[s] for s in plan.finish):
         assert c.optional and c.kind == "live", f"{c} has no picture yet"
     for c in (by_id[s] for s in plan.drops):
-        assert c.droppable and c.kind == "live" and c.arrival <= now, f"{c} may not be dropped"
+        assert c.droppable and c.kind == "live" and c.release <= now, f"{c} may not be dropped"
     if named:
         return
     later = [c.release for c in candidates if c.release > now]
@@ -91,7 +92,7 @@ def _check_answers(engine: Engine, ledger: Ledger) -> None:
 
 
 def _check_stream(engine: Engine, stream: Stream, ledger: Ledger) -> None:
-    life, spec, c = ledger.lives[stream.id], engine.spec, stream.counters
+    life, c = ledger.lives[stream.id], stream.counters
     total = life.opened.total_chunks
     known = f"{stream.id}, chunk {stream.chunk}"
     pending = stream.chunk - life.first - life.accounted
@@ -104,9 +105,24 @@ def _check_stream(engine: Engine, stream: Stream, ledger: Ledger) -> None:
     assert said == real, f"{known}: counted {said}, events {real}"
     finished = sum(c.by_steps.values()) - c.made - stream.in_decode
     assert 0 <= finished <= c.dropped, f"{known}: {finished} chunks were finished and then dropped"
-    assert len(stream.history) <= spec.window_chunks, known
-    assert len(stream.window) <= spec.window_chunks, known
+    _check_window(engine, stream)
     _check_pause(stream, ledger)
+
+
+def _check_window(engine: Engine, stream: Stream) -> None:
+    """Pages hold the newest chunks that are not still to be committed; both together are what the
+    next chunk sees."""
+    history, waiting = list(stream.history), list(stream.uncommitted)
+    known = f"{stream.id}: {len(history)} chunks, {len(waiting)} uncommitted, {stream.place}"
+    assert len(history) <= engine.spec.window_chunks, known
+    assert all(a is b for a, b in zip(waiting[::-1], history[::-1], strict=False)), known
+    assert len(waiting) <= len(history), known
+    if stream.place in ("host", "latents"):
+        assert not stream.window.pages, known
+    elif stream.place == "resident":
+        committed = len(stream.window)
+        full = min(engine.spec.window_chunks, committed + len(waiting))
+        assert len(history) == full, f"{known}, {committed} committed"
 
 
 def _check_pause(stream: Stream, ledger: Ledger) -> None:
@@ -117,3 +133,30 @@ def _check_pause(stream: Stream, ledger: Ledger) -> None:
         life.pause_limit = stream.chunk + (stream.state is not None)
     else:
         assert stream.chunk <= life.pause_limit, f"{stream.id}: goes on while it is paused"
+
+
+def is_light(engine: Engine, machine: Machine) -> bool:
+    """Whether all chunks fit with ease even if every forward and decode has one row, and nobody
+    waits for room."""
+    spec, streams = engine.spec, list(engine.roster.streams.values())
+    row, decode = machine.compute.at(1), machine.decode.at(1)
+    live = [s for s in streams if s.is_live and not s.paused]
+    work = sum((1 + s.asked_steps(spec)) * row for s in live)
+    lead = decode * (len(streams) + 1)
+    window = min((s.opened.ahead_chunks for s in live), default=1) * spec.chunk_seconds
+    busy = max(work + 2 * row, decode * len(streams)) > 0.4 * spec.chunk_seconds
+    return not busy and work + lead + 2 * row <= 0.6 * window and not engine.roster.gate.room.ids()
+
+
+def check_flow(stream: Stream, life: Life | None, since: float) -> None:
+    """6 chunk lengths of a light load have passed without anything that disturbs."""
+    if life is None:  # it has ended
+        return
+    new = [e for e in life.ready.values() if e.ready_at > since]
+    known = f"{stream.id} since {since}: {[(e.chunk, e.on_time) for e in new]}"
+    if not stream.is_live:
+        assert new, f"{known}: the job stands still"
+        return
+    assert len(new) >= 5 and all(e.on_time for e in new), known
+    lost = [n for n in life.dropped if n > new[0].chunk]
+    assert not lost, f"{known}, dropped {lost}"

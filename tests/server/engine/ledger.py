@@ -122,6 +122,10 @@ class Ledger:
         if life is not None:
             life.controls.append(command.revision)
             life.pause_limit = None
+            if (
+                command.transition == "recache"
+            ):  # it may begin later than what it takes the place of
+                life.applied.clear()
             if command.paused is not None:
                 life.wants_pause = command.paused
 

@@ -30,8 +30,8 @@ from tests.server.engine.setups import SPEC, Setup, setups
 from tests.server.engine.stage import Stage
 
 SEED, STEPS = 1, 10_000
-LENGTH, USUAL = 50, 38
-"""Steps of one example, at most and about."""
+LENGTH = 50
+"""Steps of one example, at most."""
 PERIOD = SPEC.chunk_seconds
 after = st.sampled_from([0.0, 0.01, 0.06, PERIOD, 2 * PERIOD])
 """Seconds that pass after what a rule does."""
@@ -46,6 +46,8 @@ REFERENCES = {
     )
     for n in (1, 6, 100)
 }
+PHASES = (Phase.generate, *([Phase.shrink] if os.environ.get("ONBEAT_FUZZ_SHRINK") else []))
+"""Shrinking what was found takes minutes: only when asked for."""
 RUN: Counter[str] = Counter()
 
 
@@ -197,6 +199,14 @@ class Machine(RuleBasedStateMachine):
     def control_steps(self, index: int, steps: int, number: int, seconds: float) -> None:
         self.send_control(index, seconds, steps=steps, seed=number)
 
+    @precondition(lambda self: self.has_streams() and self.stage.down_until is None)
+    @rule(index=which, wrong=st.sampled_from([{"steps": 9}, {"seed": -1}, {"prompt": ""}]))
+    def control_nonsense(self, index: int, wrong: dict[str, object]) -> None:
+        """The engine ignores it as a whole; the API would not have sent it."""
+        values = {"stream_id": self.pick(index), "revision": self.revision, "paused": True, **wrong}
+        self.stage.engine.submit(ControlStream(**values))  # type: ignore[arg-type]
+        self.step("control nonsense", 0.0)
+
     @precondition(has_streams)
     @rule(index=which, paused=st.booleans(), seconds=after)
     def pause_or_resume(self, index: int, paused: bool, seconds: float) -> None:
@@ -269,7 +279,10 @@ class Machine(RuleBasedStateMachine):
         self.sound = True
 
     def teardown(self) -> None:
+        """Somebody has mended everything; is all well then? And is everything given back?"""
         if self.sound:
+            RUN["light loads in the end"] += self.stage.calm()
+            self.stage.check()
             self.stage.finish(politely=self.names % 2 == 0)
             RUN["examples"] += 1
             RUN["simulated seconds"] += int(self.stage.clock.at)
@@ -284,6 +297,22 @@ def _named(more: dict[str, object]) -> dict[str, object]:
     }
 
 
+def drive(number: int, examples: int) -> None:
+    run_state_machine_as_test(
+        seed(number)(Machine),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=LENGTH,
+            deadline=None,
+            database=None,
+            print_blob=True,
+            phases=PHASES,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
+
+
+@pytest.mark.timeout(400)
 def test_the_engine_survives_everything(
     request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,20 +321,10 @@ def test_the_engine_survives_everything(
     number = int(given or os.environ.get("ONBEAT_FUZZ_SEED", SEED))
     wanted = int(os.environ.get("ONBEAT_FUZZ_STEPS", STEPS))
     RUN.clear()
+    while RUN["steps"] < wanted:
+        with capsys.disabled():
+            print(f"\nengine machine: seed {number}, {RUN['steps']} of {wanted} steps", end=" ")
+        drive(number, -(-(wanted - RUN["steps"]) // LENGTH))
+        number += 1_000_000
     with capsys.disabled():
-        print(f"\nengine machine: seed {number}", end="", flush=True)
-    run_state_machine_as_test(
-        seed(number)(Machine),
-        settings=settings(
-            max_examples=-(-wanted // USUAL),
-            stateful_step_count=LENGTH,
-            deadline=None,
-            database=None,
-            print_blob=True,
-            phases=(Phase.generate, Phase.shrink),
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
-    with capsys.disabled():
-        print(f", {RUN['steps']} steps, {dict(RUN)}")
-    assert RUN["steps"] >= wanted
+        print(f"\nengine machine: {dict(RUN)}")

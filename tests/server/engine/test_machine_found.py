@@ -72,6 +72,12 @@ def test_a_stream_that_was_open_is_not_refused_by_the_next_engine() -> None:
         state.pass_time(chunks=4)
 
 
+def test_a_prompt_that_cannot_be_read_does_not_end_the_engine() -> None:
+    with machine(streams=1) as state:
+        state.control_nonsense(index=0, wrong={"prompt": ""})
+        state.pass_time(chunks=4)
+
+
 def test_coalesced_pieces_fit_in_the_batch() -> None:
     """A member of the batch under way whose piece grew was added to the rest."""
     with machine(Setup(policy="coalesced", rows=3), streams=3) as state:
