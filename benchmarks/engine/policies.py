@@ -2,11 +2,13 @@
 
     python benchmarks/engine/policies.py --simulate A --load 1,1.25,1.5 --seeds 3 --json
     python benchmarks/engine/policies.py --exact 40
+    python benchmarks/engine/policies.py --random 120
     python benchmarks/engine/policies.py --real --seconds 60 --loads 6,8,12,16,20
 
 --simulate: the real scheduler, pool and admission on a virtual clock with a device curve (A bends,
-B is a saturated device). --exact: tiny cases whose optimum is known. --real (the default): toybox
-on this machine by wall clock. Every run prints tables and, last, one JSON line; --json only that.
+B is a saturated device). --exact: tiny cases whose optimum is known. --random: promises of edf-s
+with admission in random cases. --real (the default): toybox on this machine by wall clock. Every
+run prints tables and, last, one JSON line; --json only that.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from onbeat.server.engine.bench_policies import CONTENDERS, compare_real, real_t
 from onbeat.server.engine.simulate.cases import Case, cases
 from onbeat.server.engine.simulate.compare import VARIANTS, Point, measure
 from onbeat.server.engine.simulate.plot import svg
+from onbeat.server.engine.simulate.random_cases import promises
 from onbeat.server.engine.simulate.report import (
     HEAD,
     grid,
@@ -83,6 +86,21 @@ def exact(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
     return tiny_summary(found)
 
 
+def random(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
+    found = [promises(seed) for seed in range(arguments.random)]
+    for case in found:
+        if not case.kept:
+            say(f"broken: {case}")
+    return {
+        "benchmark": "policies-random",
+        "cases": len(found),
+        "streams_offered": sum(c.offered for c in found),
+        "streams_admitted": sum(c.admitted for c in found),
+        "cases_with_a_broken_promise": sum(not c.kept for c in found),
+        "worst_stream_ratio": round(min(c.worst for c in found), 4),
+    }
+
+
 def real(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
     result = compare_real(
         arguments.model,
@@ -104,6 +122,7 @@ def main() -> None:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--simulate", metavar="A,B", help="device curves")
     mode.add_argument("--exact", type=int, metavar="N", help="so many tiny cases")
+    mode.add_argument("--random", type=int, metavar="N", help="so many random cases")
     mode.add_argument("--real", action="store_true", help="the real engine, the default")
     parser.add_argument("--seconds", type=float, help="of each point; simulated 60, real 10")
     parser.add_argument("--json", action="store_true", help="print only the JSON line")
@@ -120,6 +139,8 @@ def main() -> None:
         result = simulated(arguments, say)
     elif arguments.exact:
         result = exact(arguments, say)
+    elif arguments.random:
+        result = random(arguments, say)
     else:
         result = real(arguments, say)
     print(json.dumps(result))

@@ -7,6 +7,7 @@ import pytest
 from onbeat.server.engine.simulate.cases import Case, cases
 from onbeat.server.engine.simulate.compare import VARIANTS, Point, Variant, behind, measure
 from onbeat.server.engine.simulate.plot import svg
+from onbeat.server.engine.simulate.random_cases import promises
 from onbeat.server.engine.simulate.report import (
     checks,
     grid,
@@ -46,6 +47,11 @@ def test_no_baseline_is_ahead_past_capacity(device: str) -> None:
     greedy = next(p for p in measured if p.variant == Variant(policy="orca", admission=False))
     ours = next(p for p in measured if p.variant == Variant(policy="edf-s", admission=False))
     assert ours.goodput[0] > 1.5 * greedy.goodput[0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_promises_are_kept_in_random_cases(seed: int) -> None:
+    assert promises(seed).kept
 
 
 def test_capacity_is_what_the_cheapest_row_allows() -> None:
