@@ -10,7 +10,8 @@ from onbeat.server.engine.settings import EngineSettings
 from tests.server.engine.drive import Rig
 from tests.server.engine.fake import SPEC
 
-NAMES = st.integers(0, 7).map(lambda i: f"s{i}")
+NAMES = st.integers(0, 7)
+"""Of the streams opened last."""
 PAGES = 3 * (SPEC.window_chunks + 2)
 
 
@@ -34,6 +35,7 @@ class Paused(RuleBasedStateMachine):
         self.rig.engine.residency.copied.speed = {"copy-in": 1e12, "copy-out": 1e12}
         self.failing = False
         self.revision = 0
+        self.opened = 0
         copier = self.rig.copier
         out, back = copier.copy_out, copier.copy_in
 
@@ -57,21 +59,26 @@ class Paused(RuleBasedStateMachine):
             ControlStream(stream_id=name, revision=self.revision, **values)  # type: ignore[arg-type]
         )
 
-    @rule(name=NAMES, paused=st.booleans(), seed=st.integers(0, 3))
-    def open(self, name: str, paused: bool, seed: int) -> None:
+    def _name(self, at: int) -> str:
+        return f"s{max(0, self.opened - 8) + at}"
+
+    @rule(paused=st.booleans(), seed=st.integers(0, 3))
+    def open(self, paused: bool, seed: int) -> None:
+        name = f"s{self.opened}"
+        self.opened += 1
         self.rig.open(name, paused=paused, seed=seed, prompt=f"prompt {seed}", wait=seed == 0)
 
-    @rule(name=NAMES, paused=st.booleans())
-    def pause(self, name: str, paused: bool) -> None:
-        self._control(name, paused=paused)
+    @rule(at=NAMES, paused=st.booleans())
+    def pause(self, at: int, paused: bool) -> None:
+        self._control(self._name(at), paused=paused)
 
-    @rule(name=NAMES, prompt=st.integers(0, 3))
-    def prompt(self, name: str, prompt: int) -> None:
-        self._control(name, prompt=f"prompt {prompt}")
+    @rule(at=NAMES, prompt=st.integers(0, 3))
+    def prompt(self, at: int, prompt: int) -> None:
+        self._control(self._name(at), prompt=f"prompt {prompt}")
 
-    @rule(name=NAMES)
-    def close(self, name: str) -> None:
-        self.rig.engine.submit(CloseStream(stream_id=name))
+    @rule(at=NAMES)
+    def close(self, at: int) -> None:
+        self.rig.engine.submit(CloseStream(stream_id=self._name(at)))
 
     @rule(failing=st.booleans())
     def fail(self, failing: bool) -> None:
@@ -102,4 +109,4 @@ class Paused(RuleBasedStateMachine):
 
 
 TestPaused = Paused.TestCase
-TestPaused.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestPaused.settings = settings(max_examples=40, stateful_step_count=30)
