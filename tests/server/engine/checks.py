@@ -40,6 +40,15 @@ def check_plan(
         assert not ready, f"nothing runs, but {ready} could"
 
 
+def check_clocks(engine: Engine, now: float) -> None:
+    """Whoever is far behind its clock has a new one before a tick is planned."""
+    behind = engine.settings.max_behind_chunks * engine.spec.chunk_seconds + EPSILON
+    for stream in engine.roster.streams.values():
+        due = stream.playout_at(stream.chunk, engine.spec)
+        if stream.is_live and not stream.paused and due is not None:
+            assert now <= due + behind, f"{stream.id}: {now - due} s behind"
+
+
 def check_sleep(engine: Engine, now: float) -> None:
     """A tick did nothing: no stream has work that may run now, or before `wake_at`."""
     for stream in engine.roster.streams.values():

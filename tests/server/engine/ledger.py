@@ -30,6 +30,7 @@ from onbeat.server.engine.messages import (
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.snapshot import unpack_snapshot
 
+EPSILON = 1e-6
 UNKNOWN = -1
 """The first chunk of a fork that no engine has opened yet."""
 
@@ -225,6 +226,8 @@ class Ledger:
         assert event.on_time == (not live or event.ready_at <= event.playout_at), event
         stages = event.stages
         assert min(stages.queue, stages.denoise, stages.decode, stages.convert) >= 0.0, event
+        if before is None and live:
+            self._check_start(event)
         if before is not None:
             assert before.chunk < event.chunk, f"chunk {event.chunk} after {before.chunk}"
             assert before.revision <= event.revision, f"{event} after {before}"
@@ -234,6 +237,14 @@ class Ledger:
             assert event.chunk >= first, f"{event}: its conditions begin at chunk {first}"
         for later in life.applied:
             assert event.chunk < later.chunk, f"{event} is not under {later}"
+
+    def _check_start(self, event: ChunkReady) -> None:
+        """A clock starts one buffer after its first chunk is ready, or within a chunk's length of
+        that."""
+        lead = event.playout_at - event.ready_at
+        chunk = self._spec.chunk_seconds
+        least = self._settings.playout_buffer_chunks * chunk
+        assert least - EPSILON <= lead <= least + chunk + EPSILON, f"{event}: due {lead} s later"
 
     def _dropped(self, life: Life, event: ChunkDropped) -> None:
         self._account(life, event.stream_id, event.chunk)

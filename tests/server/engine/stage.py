@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.ahead import Planned, Planner
-from onbeat.server.engine.device import Decoded
+from onbeat.server.engine.device import Decoded, DecodeJob
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.messages import (
     ChunkReady,
@@ -21,13 +21,14 @@ from onbeat.server.engine.messages import (
     StreamOpened,
 )
 from onbeat.server.engine.policies import make_policy
-from onbeat.server.engine.scheduler import Candidate, Policy, StepCost
+from onbeat.server.engine.scheduler import Candidate, Policy
 from onbeat.server.engine.settings import EngineSettings
 from onbeat.server.engine.simulate.faults import Fault, FaultKind
 from onbeat.server.engine.simulate.world import Machine, World
 from onbeat.server.engine.slots import MemorySlots, slot_bytes
 from onbeat.server.engine.streams import MAX_DROPS_IN_A_ROW, Stream
 from tests.server.engine.checks import (
+    check_clocks,
     check_engine,
     check_flow,
     check_plan,
@@ -44,16 +45,17 @@ SETTLED, WATCHED = 1.6, 6 * 0.2
 class Watched(Planner):
     """Checks every plan that a tick gets, and that no stream's chunks are given up for ever."""
 
-    def __init__(self, policy: Policy, cost: StepCost, settings: EngineSettings) -> None:
-        super().__init__(policy, cost, settings.max_rows)
-        self._settings = settings
+    def __init__(self, policy: Policy, engine: Engine) -> None:
+        super().__init__(policy, engine.cost, engine.settings.max_rows)
+        self._engine = engine
         self._given_up: dict[str, range] = {}
         """By stream: the last chunks that were dropped one after the other."""
 
     def plan(self, now: float, candidates: Sequence[Candidate]) -> Planned:
         planned = super().plan(now, candidates)
         plan = planned.plan
-        check_plan(now, planned.fitted, plan, self._settings)
+        check_clocks(self._engine, now)
+        check_plan(now, planned.fitted, plan, self._engine.settings)
         chunks = {c.stream: c.chunk for c in candidates}
         for stream in plan.drops:
             chunk, row = chunks[stream], self._given_up.get(stream, range(0))
@@ -80,10 +82,24 @@ class Stage(World):
     def _build(self) -> Engine:
         engine = super()._build()
         self.condemned.clear()
-        self.lane.poll = self._polled(self.lane.poll)  # type: ignore[method-assign]
+        submit, poll = self._submitted(self.lane.submit), self._polled(self.lane.poll)
+        self.lane.submit = submit  # type: ignore[method-assign, assignment]
+        self.lane.poll = poll  # type: ignore[method-assign]
         self._transfers._copier = Memory(self.executors[-1], engine.pool)
-        engine.planner = Watched(make_policy(self.settings), engine.cost, self.settings)
+        engine.planner = Watched(make_policy(self.settings), engine)
         return engine
+
+    def _submitted(self, submit: Callable[[DecodeJob], None]) -> Callable[[DecodeJob], None]:
+        """A chunk that is late already takes no slot."""
+
+        def watched(job: DecodeJob) -> None:
+            stream, now = self.engine.roster.streams.get(job.stream), self.clock.at
+            if job.data is not None and stream is not None and stream.is_live:
+                due = stream.playout_at(job.chunk, self.spec)
+                assert due is None or now <= due, f"{job.stream}: {job.chunk}, {now - due} s late"
+            submit(job)
+
+        return watched
 
     def _polled(self, poll: Callable[[], list[Decoded]]) -> Callable[[], list[Decoded]]:
         """Remembers whose chunk could not be decoded."""
