@@ -21,6 +21,9 @@ MAX_DECODED = 1200
 ROUNDING = 1e-6
 """Seconds by which a frame's time may be off."""
 PICTURES = ("PNG", "JPEG")
+VIDEOS = ("MP4", "MOV", "WebM", "Matroska", "AVI", "GIF")
+DEMUXERS = {"format_whitelist": "mov,matroska,avi,gif", "protocol_whitelist": "none"}
+"""Of FFmpeg. Others follow a text to other files or to the network (playlists, SDP)."""
 
 
 class BadReference(ValueError):
@@ -66,16 +69,23 @@ def _video(
     data: bytes, size: tuple[int, int], fps: int, sample_rate: int
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]:
     try:
-        with av.open(io.BytesIO(data), "r") as container:
+        with _open(data) as container:
             frames = list(_frames(container, size, fps))
-        with av.open(io.BytesIO(data), "r") as container:
+        with _open(data) as container:
             sound = _sound(container, sample_rate, len(frames) * sample_rate // fps)
     except av.FFmpegError as error:
-        kinds = f"{', '.join(PICTURES)} or a video"
-        raise BadReference(f"reference: a file that is not {kinds} ({error})") from error
+        kinds = ", ".join((*PICTURES, *VIDEOS))
+        raise BadReference(
+            f"reference: a file that cannot be read ({error}); allowed: {kinds}"
+        ) from error
     if not frames:
         raise BadReference("reference: a video without a frame; allowed: 1 frame or more")
     return np.stack(frames), sound
+
+
+def _open(data: bytes) -> InputContainer:
+    """Reads nothing but `data`."""
+    return av.open(io.BytesIO(data), "r", options=DEMUXERS)
 
 
 def _frames(

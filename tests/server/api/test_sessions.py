@@ -295,7 +295,7 @@ def test_a_session_goes_on_from_a_reference(server: Server, head: str) -> None:
         ("no base64!", "reference: not base64"),
         ("é", "reference: not base64"),
         ("data:image/png,abc", "allowed: base64, or data:...;base64,"),
-        (base64.b64encode(b"text").decode(), "a file that is not PNG, JPEG or a video"),
+        (base64.b64encode(b"text").decode(), "a file that cannot be read"),
     ],
 )
 def test_what_cannot_be_a_reference_is_refused(server: Server, reference: str, text: str) -> None:

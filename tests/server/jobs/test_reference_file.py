@@ -1,7 +1,9 @@
 """Files to reference media: pictures and videos at the model's size and rate, or a clear error."""
 
 import io
+import time
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import msgspec
@@ -32,25 +34,58 @@ def picture(kind: str, size: tuple[int, int] = (96, 48)) -> bytes:
     return out.getvalue()
 
 
-def video(seconds: float, fps: int = 10, *, sound: bool = True, red: bool = True) -> bytes:
+def video(
+    seconds: float,
+    fps: int = 10,
+    *,
+    sound: bool = True,
+    red: bool = True,
+    container: str = "mp4",
+) -> bytes:
     out = io.BytesIO()
-    with av.open(out, "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=fps)
+    with av.open(out, "w", format=container) as writer:
+        stream = writer.add_stream("libx264", rate=fps)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        audio = container.add_stream("aac", rate=44_100, layout="stereo") if sound else None
+        audio = writer.add_stream("aac", rate=44_100, layout="stereo") if sound else None
         for i in range(round(seconds * fps)):
             pixels = np.full((48, 64, 3), (255 if red else 0, 0, 0), np.uint8)
             frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
             frame.pts, frame.time_base = i, Fraction(1, fps)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
+            writer.mux(stream.encode(frame))
+        writer.mux(stream.encode(None))
         if audio is not None:
             tone = np.sin(np.arange(round(seconds * 44_100)) * 0.05).astype(np.float32) * 0.5
             part = av.AudioFrame.from_ndarray(np.stack([tone, tone]), "fltp", "stereo")
             part.sample_rate, part.pts = 44_100, 0
             for packet in (*audio.encode(part), *audio.encode(None)):
-                container.mux(packet)
+                writer.mux(packet)
     return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ffconcat version 1.0\nfile other.mp4\n",
+        "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nother.mp4\n#EXT-X-ENDLIST\n",
+        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
+        "m=video 15004 RTP/AVP 96\na=rtpmap:96 H264/90000\n",
+    ],
+)
+def test_texts_that_point_elsewhere_are_not_followed(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other.mp4").write_bytes(video(0.5))
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(BadReference, match="cannot be read"):
+        read(text.encode())
+    assert time.monotonic() - began < 5.0
+
+
+@pytest.mark.parametrize("container", ["mp4", "mov", "matroska", "avi"])
+def test_usual_containers_are_read(container: str) -> None:
+    frames, _ = read(video(0.5, container=container))
+    assert len(frames) == 9
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
@@ -76,7 +111,7 @@ def test_a_video_without_sound_is_silent() -> None:
     ("data", "text"),
     [
         (b"", "0 bytes; allowed: 1 to"),
-        (b"neither picture nor video", "a file that is not PNG, JPEG or a video"),
+        (b"neither picture nor video", "a file that cannot be read"),
         (picture("PNG")[:100], "a PNG that is broken"),
         (picture("PNG", (4097, 4097)), "4097x4097 pixels; allowed: at most"),
         (video(10.4, fps=5, sound=False), "a video longer than 10.2 s; allowed: 10 s"),
