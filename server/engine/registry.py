@@ -112,10 +112,11 @@ class StreamRegistry:
         self._entries.pop(stream_id, None)
 
     def engine_lost(self, *, hopeless: bool) -> list[StreamEnded]:
-        """Counts a loss for every stream; returns the end of those that will not come back."""
+        """Counts a loss for every stream that ran; returns the end of those that will not come
+        back. Who is paused or waits makes no chunks, and kills no engine."""
         ended = []
         for stream_id, entry in list(self._entries.items()):
-            entry.losses += not entry.queued
+            entry.losses += not (entry.queued or entry.opened.paused)
             if hopeless or entry.opened.kind == "job":
                 ended.append(StreamEnded(stream_id=stream_id, reason="engine_lost"))
             elif entry.losses >= MAX_LOSSES:

@@ -76,6 +76,18 @@ def test_a_stream_that_kills_engines_is_given_up() -> None:
     assert ended.reason == "failed" and ended.error is not None
 
 
+def test_paused_streams_outlive_any_number_of_engines() -> None:
+    registry = StreamRegistry()
+    registry.note(_open())
+    registry.note(ControlStream(stream_id="a", revision=1, paused=True))
+    for _ in range(3 * MAX_LOSSES):
+        assert registry.engine_lost(hopeless=False) == []
+    registry.note(ControlStream(stream_id="a", revision=2, paused=False))
+    for _ in range(MAX_LOSSES - 1):
+        assert registry.engine_lost(hopeless=False) == []
+    assert registry.engine_lost(hopeless=False)
+
+
 def test_closed_refused_and_ended_streams_are_forgotten() -> None:
     registry = StreamRegistry()
     for command_or_event in (
