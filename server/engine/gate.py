@@ -107,6 +107,11 @@ class Gate:
         if stream.is_live and not stream.paused:
             self._lifetimes.ended(now - stream.running_since)
 
+    def wait(self, place: Waiting, now: float, emit: Callable[[Event], None]) -> None:
+        """Takes it into the waiting room and says its place at once."""
+        self.room.add(place)
+        self._tell(now, emit)
+
     def next_in(self, now: float, emit: Callable[[Event], None]) -> Waiting | None:
         """Whoever waits and comes in now, in fair order; None if nobody can. Tells the places."""
         if not self.room.due(now):
@@ -114,8 +119,11 @@ class Gate:
         place = self.room.in_order(self._held())[0]
         if self.no_room(place.opening, place.stream) is None:
             return self.room.remove(place.id)
-        self.room.tell(now, self._held(), lambda at: self._until(at, now), emit)
+        self._tell(now, emit)
         return None
+
+    def _tell(self, now: float, emit: Callable[[Event], None]) -> None:
+        self.room.tell(now, self._held(), lambda at: self._until(at, now), emit)
 
     def _held(self) -> Counter[str]:
         return Counter(s.opened.owner for s in self.running())

@@ -255,7 +255,7 @@ class Roster:
         if first and self.gate.no_room(stream.opened, stream) is None:
             self._start(stream, now)
         else:
-            room.add(Waiting(opening=stream.opened, stream=stream))
+            self.gate.wait(Waiting(opening=stream.opened, stream=stream), now, self._emit)
 
     def _start(self, stream: Stream, now: float) -> None:
         """A paused stream runs again, on a new clock."""

@@ -130,6 +130,8 @@ def test_a_paused_stream_gives_its_share_to_one_that_waits_and_waits_itself_then
     rig.engine.submit(ControlStream(stream_id="s0", revision=2, paused=False))
     rig.run(0.5)
     assert queued(rig, "s0")[-1].position == 1
+    (answer,) = [e for e in rig.applied() if e.revision == 2]
+    assert rig.events.index(queued(rig, "s0")[0]) < rig.events.index(answer), "the answer knows it"
     made = len(rig.ready("s0"))
     rig.run(0.5)
     assert len(rig.ready("s0")) == made
