@@ -7,7 +7,6 @@ cannot be read, or was made under another key, is as good as none. What it is no
 
 import hashlib
 import logging
-import math
 import os
 import tempfile
 from collections.abc import Mapping
@@ -25,6 +24,10 @@ Kind = Literal["step", "decode", "prefill", "encode", "reference"]
 """step: a denoise step or a commit, which share a forward; decode: latents to pictures and sound;
 prefill: writing a prompt's keys and values; encode: reading a prompt; reference: one chunk of
 reference media to latents."""
+
+
+NEEDED: frozenset[Kind] = frozenset({"step", "decode"})
+MIN_MS, MAX_MS, MAX_FACTOR = 1e-3, 1e6, 1e3
 
 
 class CostTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,9 +107,10 @@ class CalibrationCache:
         kept = msgspec.structs.replace(calibration, source="measured", key=dict(self.key))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                file.write(msgspec.json.format(msgspec.json.encode(kept)))
-            os.replace(file.name, self.path)
+            with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+                file = Path(folder, "kept")
+                file.write_bytes(msgspec.json.format(msgspec.json.encode(kept)))
+                os.replace(file, self.path)
         except OSError as error:
             log.warning("calibration %s was not kept: %s", self.path, error)
 
@@ -124,12 +128,21 @@ def _check(found: Calibration, key: Mapping[str, str]) -> None:
     """Raises ValueError for what this program did not write under this key."""
     if found.format != FORMAT or found.key != key:
         raise ValueError("it was made by another program or for another machine")
+    missing = NEEDED - {table.kind for table in found.tables}
+    if missing:
+        raise ValueError(f"it has no table of {', '.join(sorted(missing))}")
     for table in found.tables:
-        values = [*table.p50_ms.values(), *table.p99_ms.values(), table.margin]
-        if not table.p50_ms or table.p50_ms.keys() != table.p99_ms.keys():
-            raise ValueError(f"{table.kind}: p50 of {list(table.p50_ms)}, p99 of other rows")
-        if min(table.p50_ms) < 1 or not all(math.isfinite(v) and v > 0 for v in values):
-            raise ValueError(f"{table.kind}: rows or times that are not above 0")
+        _check_table(table)
+
+
+def _check_table(table: CostTable) -> None:
+    times = [*table.p50_ms.values(), *table.p99_ms.values()]
+    if 1 not in table.p50_ms or table.p50_ms.keys() != table.p99_ms.keys():
+        raise ValueError(f"{table.kind}: p50 of {list(table.p50_ms)}, p99 of {list(table.p99_ms)}")
+    if min(table.p50_ms) < 1 or not all(MIN_MS <= ms <= MAX_MS for ms in times):
+        raise ValueError(f"{table.kind}: rows below 1, or times not of {MIN_MS} to {MAX_MS} ms")
+    if not all(0 < factor <= MAX_FACTOR for factor in (table.margin, table.slowed)):
+        raise ValueError(f"{table.kind}: factors not above 0 and at most {MAX_FACTOR}")
 
 
 def knee(by_rows: Mapping[int, float]) -> int:

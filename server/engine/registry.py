@@ -139,7 +139,8 @@ class StreamRegistry:
         opened = msgspec.structs.replace(entry.opened, wait=wait, promised=promised, fork_of=None)
         if not entry.next_chunk:
             return opened
-        snapshot = pack_snapshot(next_chunk=entry.next_chunk, latents=list(entry.latents))
+        history = [] if entry.new_prompt else list(entry.latents)
+        snapshot = pack_snapshot(next_chunk=entry.next_chunk, latents=history)
         return msgspec.structs.replace(opened, snapshot=snapshot, reference=None)
 
 

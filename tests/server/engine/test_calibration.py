@@ -24,7 +24,14 @@ def table(**changed: object) -> CostTable:
 
 
 def calibration(*tables: CostTable) -> Calibration:
-    return Calibration(tables=list(tables or [table()]), measured_at=1e9, took=2.0)
+    both = [table(), table(kind="decode")]
+    return Calibration(tables=list(tables or both), measured_at=1e9, took=2.0)
+
+
+def ours(*tables: CostTable) -> bytes:
+    """A file under our key."""
+    made = Calibration(tables=list(tables), measured_at=1e9, took=2.0, key=KEY)
+    return msgspec.json.encode(made)
 
 
 def cache(folder: Path, **more: object) -> CalibrationCache:
@@ -51,13 +58,15 @@ def test_what_was_kept_is_found_under_the_same_key_only(tmp_path: Path) -> None:
         b"[]",
         b'{"tables": [], "measured_at": 1.0, "took": 1.0, "format": 0}',
         msgspec.json.encode(calibration()),
-        msgspec.json.encode(msgspec.structs.replace(calibration(table(p50_ms={})), key=KEY)),
-        msgspec.json.encode(msgspec.structs.replace(calibration(table(margin=-1.0)), key=KEY)),
-        msgspec.json.encode(
-            msgspec.structs.replace(calibration(table(p50_ms={1: 0.0, 4: 1.0})), key=KEY)
-        ),
+        ours(),
+        ours(table()),
+        ours(table(p50_ms={}), table(kind="decode")),
+        ours(table(p50_ms={4: 9.0}, p99_ms={4: 9.0}), table(kind="decode")),
+        ours(table(margin=-1.0), table(kind="decode")),
+        ours(table(slowed=0.0), table(kind="decode")),
+        ours(table(p50_ms={1: 0.0, 4: 1.0}), table(kind="decode")),
+        ours(table(p50_ms={1: 1e-300, 4: 1.0}), table(kind="decode")),
     ],
-    ids=["empty", "cut", "list", "old format", "other key", "no rows", "margin", "no time"],
 )
 def test_a_broken_or_foreign_file_is_said_and_not_used(
     damage: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -76,12 +85,15 @@ def test_a_folder_that_cannot_be_written_costs_no_more_than_time(
     (tmp_path / "file").write_text("in the way")
     with caplog.at_level(logging.WARNING):
         cache(tmp_path / "file").save(calibration())
-    assert "was not kept" in caplog.text
+    cache(tmp_path).path.mkdir()
+    cache(tmp_path).save(calibration())
+    assert caplog.text.count("was not kept") == 2
+    assert len(list(tmp_path.iterdir())) == 2, "nothing half-written is left"
 
 
 def test_kinds_that_were_not_measured_are_named() -> None:
-    with pytest.raises(KeyError, match="decode"):
-        calibration().table("decode")
+    with pytest.raises(KeyError, match="prefill"):
+        calibration().table("prefill")
 
 
 def test_the_knee_is_where_rows_per_second_stop_rising() -> None:

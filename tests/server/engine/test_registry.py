@@ -31,7 +31,7 @@ def test_a_stream_comes_back_with_its_window_and_its_controls() -> None:
     registry.note(_open())
     registry.note(ControlStream(stream_id="a", revision=3, prompt="blue ring", steps=1))
     for chunk in range(4):
-        registry.delivered(_ready(chunk), bytes([chunk] * 4))
+        registry.delivered(_ready(chunk, revision=3), bytes([chunk] * 4))
     assert registry.engine_lost(hopeless=False) == []
     (command,) = registry.reopen()
     assert (command.prompt, command.seed, command.steps, command.revision) == ("blue ring", 1, 1, 3)
@@ -116,6 +116,19 @@ def test_chunks_of_an_old_prompt_are_no_history() -> None:
     assert command.snapshot is not None
     snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
     assert (snapshot.next_chunk, snapshot.latents) == (4, [b"new2", b"new3"])
+
+
+def test_an_engine_lost_between_a_cut_and_its_first_chunk_does_not_bring_the_old_scene_back() -> (
+    None
+):
+    registry = StreamRegistry(window_chunks=4)
+    registry.note(_open())
+    registry.delivered(_ready(0), b"old0")
+    registry.note(ControlStream(stream_id="a", revision=1, prompt="blue ring"))
+    (command,) = registry.reopen()
+    assert command.snapshot is not None and command.prompt == "blue ring"
+    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
+    assert (snapshot.next_chunk, snapshot.latents) == (1, [])
 
 
 def test_a_recache_keeps_the_history_that_a_cut_gives_up() -> None:
