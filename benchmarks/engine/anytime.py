@@ -15,6 +15,7 @@ from typing import Any
 
 from onbeat.models.registry import load_model
 from onbeat.models.spec import CausalModel
+from onbeat.server.cli.flags import number, whole
 from onbeat.server.engine.bench_load import Load, Seen
 from onbeat.server.engine.settings import EngineSettings
 
@@ -73,8 +74,10 @@ def recovery(seen: Seen, names: list[str], relief: float, full: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=20.0, help="counted time under overload")
-    parser.add_argument("--capacity", type=int, help="streams that admission takes, if not asked")
+    parser.add_argument("--seconds", type=number, default=20.0, help="counted time under overload")
+    parser.add_argument(
+        "--capacity", type=whole(), help="streams that admission takes, if not asked"
+    )
     parser.add_argument("--model", default="toybox")
     parser.add_argument("--json", action="store_true", help="only the JSON line")
     arguments = parser.parse_args()

@@ -23,6 +23,7 @@ import torch
 
 from onbeat.models.registry import load_model
 from onbeat.models.spec import CausalModel
+from onbeat.server.cli.flags import number, one_of, several, whole
 from onbeat.server.engine import executor
 from onbeat.server.engine.assemble import make_engine
 from onbeat.server.engine.bench import PROMPTS
@@ -196,17 +197,20 @@ def _percentiles(values: Sequence[float], digits: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", default="1,4,16")
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--plan-ahead", default="off", help="off, on, or both by turns: off,on")
+    parser.add_argument("--rows", type=several(whole()), default="1,4,16")
+    parser.add_argument("--seconds", type=number, default=20.0)
+    parser.add_argument(
+        "--plan-ahead",
+        type=several(one_of(("off", "on"))),
+        default="off",
+        help="off, on, or both by turns: off,on",
+    )
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
-    parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--turns", type=whole(), default=1)
     parser.add_argument("--json", action="store_true", help="nothing but the JSON line")
     options = parser.parse_args()
     results = []
-    for rows, _, ahead in product(
-        map(int, options.rows.split(",")), range(options.turns), options.plan_ahead.split(",")
-    ):
+    for rows, _, ahead in product(options.rows, range(options.turns), options.plan_ahead):
         results.append(measure(load_model("toybox"), rows, options.seconds, ahead, options.clock))
         if not options.json:
             print(results[-1], flush=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from onbeat.models.registry import load_model
 from onbeat.models.spec import CausalModel
+from onbeat.server.cli.flags import number, whole
 from onbeat.server.engine.bench_load import Load
 from onbeat.server.engine.settings import EngineSettings
 
@@ -86,9 +87,9 @@ def mean_steps(load: Load, start: float, end: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--streams", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each half")
-    parser.add_argument("--chunks", type=int, default=10, help="of the job that is compared")
+    parser.add_argument("--streams", type=whole(), default=12)
+    parser.add_argument("--seconds", type=number, default=20.0, help="of each half")
+    parser.add_argument("--chunks", type=whole(), default=10, help="of the job that is compared")
     parser.add_argument("--model", default="toybox")
     parser.add_argument("--json", action="store_true", help="only the JSON line")
     arguments = parser.parse_args()

@@ -10,6 +10,7 @@ import json
 import torch
 
 from onbeat.models.registry import load_model
+from onbeat.server.cli.flags import number
 from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.measure import Bench, measure
 from onbeat.server.engine.pool import KVPool, pages_per_stream
@@ -21,7 +22,7 @@ SIZES = (1, 2, 4, 8, 16)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="toybox")
-    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--seconds", type=number, default=8.0)
     options = parser.parse_args()
     torch.set_num_threads(1)
     model = load_model(options.model)

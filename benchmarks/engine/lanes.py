@@ -21,6 +21,7 @@ import torch
 from onbeat.models.registry import load_model
 from onbeat.models.spec import CausalModel
 from onbeat.samplers.consistency import init_chunk
+from onbeat.server.cli.flags import one_of, several, whole
 from onbeat.server.engine.executor import SWITCH_SECONDS, TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.lanes import Lane, ThreadLane
@@ -128,14 +129,16 @@ def by_turns(rows: Rows, calls: Sequence[Callable[[], object]], turns: int) -> l
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", default="1,4,16")
-    parser.add_argument("--turns", type=int, default=40)
-    parser.add_argument("--parts", default="ahead,halves")
+    parser.add_argument("--rows", type=several(whole()), default="1,4,16")
+    parser.add_argument("--turns", type=whole(4), default=40)
+    parser.add_argument(
+        "--parts", type=several(one_of(("ahead", "halves"))), default="ahead,halves"
+    )
     parser.add_argument("--json", action="store_true", help="nothing but the JSON line")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sys.setswitchinterval(SWITCH_SECONDS)
-    counts = [int(n) for n in options.rows.split(",")]
+    counts = options.rows
     rows, result = Rows(load_model("toybox"), max(counts)), dict[str, Any]()
     if "ahead" in options.parts:
         result["ahead"] = [point for n in counts for point in ahead(rows, n, options.turns)]

@@ -21,6 +21,7 @@ from typing import Any
 
 from onbeat.models.registry import load_model
 from onbeat.models.spec import CausalModel
+from onbeat.server.cli.flags import number, number_or_none, whole
 from onbeat.server.engine.bench import PROMPTS
 from onbeat.server.engine.bench_paused import Swaps, Tally
 from onbeat.server.engine.engine import Engine
@@ -191,16 +192,25 @@ def slope(points: list[tuple[int, float]]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sessions", type=int, default=200)
-    parser.add_argument("--active", type=int, default=16)
-    parser.add_argument("--pages-for", type=int, default=24, help="streams the pool is sized for")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of swapping; 0 leaves it out")
-    parser.add_argument("--rate", type=float, default=5.0, help="swaps a second")
-    parser.add_argument("--cycles", type=int, default=1000, help="0 leaves them out")
-    parser.add_argument("--cycle-seconds", type=float, default=0.02, help="at least, of a cycle")
+    parser.add_argument("--sessions", type=whole(), default=200)
+    parser.add_argument("--active", type=whole(), default=16)
+    parser.add_argument(
+        "--pages-for", type=whole(), default=24, help="streams the pool is sized for"
+    )
+    parser.add_argument(
+        "--seconds", type=number_or_none, default=30.0, help="of swapping; 0 leaves it out"
+    )
+    parser.add_argument("--rate", type=number, default=5.0, help="swaps a second")
+    parser.add_argument("--cycles", type=whole(0), default=1000, help="0 leaves them out")
+    parser.add_argument("--cycle-seconds", type=number, default=0.02, help="at least, of a cycle")
     parser.add_argument("--admission", action="store_true", help="a resume is admitted or waits")
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     args = parser.parse_args()
+    if args.active >= args.sessions or args.active > args.pages_for:
+        parser.error(
+            f"--active: {args.active}; allowed: fewer than --sessions ({args.sessions}), "
+            f"at most --pages-for ({args.pages_for})"
+        )
     model = load_model("toybox")
     result: dict[str, Any] = {"benchmark": "paused", "sessions": args.sessions}
     result |= {"active": args.active, "pages_for": args.pages_for}

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onbeat.models.spec import EncodedPrompt, ModelSpec
+from onbeat.server.cli.flags import number
 from onbeat.server.engine.cost import SIZES, CostModel
 from onbeat.server.engine.forward import Batches, Demand, best_phase
 from onbeat.server.engine.ladder import FirmRecord, Ladder
@@ -110,7 +111,7 @@ def admission(count: int, seconds: float) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    parser.add_argument("--seconds", type=number, default=1.0, help="of each measurement")
     parser.add_argument("--json", action="store_true", help="only the JSON line")
     arguments = parser.parse_args()
     spec = simulated_spec()

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from onbeat.server.cli.flags import number, one_of, several, whole
 from onbeat.server.engine.bench_policies import CONTENDERS, compare_real, real_table
 from onbeat.server.engine.simulate.cases import Case, cases
 from onbeat.server.engine.simulate.compare import VARIANTS, Point, measure
@@ -33,6 +34,7 @@ from onbeat.server.engine.simulate.report import (
 from onbeat.server.engine.simulate.tiny import tiny_cases
 
 Say = Callable[[str], None]
+CASES = ("large", "tight", "mixed", "small")
 
 
 def simulated(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
@@ -40,8 +42,8 @@ def simulated(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
     seconds = arguments.seconds or 60.0
     panels: dict[str, list[Point]] = {}
     results: dict[str, Any] = {}
-    for device in arguments.simulate.split(","):
-        chosen = [c for c in cases(device) if c.name in arguments.cases.split(",")]
+    for device in arguments.simulate:
+        chosen = [c for c in cases(device) if c.name in arguments.cases]
         points = _points(chosen, arguments, seconds, say)
         panels |= {f"{device}, {c.name}": _plotted(points, c.name) for c in chosen}
         results[device] = summary(points, chosen, seconds)
@@ -58,7 +60,7 @@ def _points(
     points: list[Point] = []
     say(HEAD)
     for case in chosen:
-        for load in _numbers(arguments.load):
+        for load in arguments.load:
             for variant in VARIANTS:
                 point = measure(case, load, variant, seeds=arguments.seeds, seconds=seconds)
                 points.append(point)
@@ -104,34 +106,44 @@ def random(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
 def real(arguments: argparse.Namespace, say: Say) -> dict[str, Any]:
     result = compare_real(
         arguments.model,
-        loads=[int(n) for n in arguments.loads.split(",")],
+        loads=arguments.loads,
         seconds=arguments.seconds or 10.0,
-        names=arguments.policies.split(","),
+        names=arguments.policies,
         say=say,
     )
     say(real_table(result))
     return result
 
 
-def _numbers(text: str) -> list[float]:
-    return [float(x) for x in text.split(",")]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--simulate", metavar="A,B", help="device curves")
-    mode.add_argument("--exact", type=int, metavar="N", help="so many tiny cases")
-    mode.add_argument("--random", type=int, metavar="N", help="so many random cases")
+    mode.add_argument("--simulate", type=several(one_of("AB")), metavar="A,B", help="device curves")
+    mode.add_argument("--exact", type=whole(), metavar="N", help="so many tiny cases")
+    mode.add_argument("--random", type=whole(), metavar="N", help="so many random cases")
     mode.add_argument("--real", action="store_true", help="the real engine, the default")
-    parser.add_argument("--seconds", type=float, help="of each point; simulated 60, real 10")
+    parser.add_argument("--seconds", type=number, help="of each point; simulated 60, real 10")
     parser.add_argument("--json", action="store_true", help="print only the JSON line")
-    parser.add_argument("--load", default="1.25", help="simulated: of capacity, comma separated")
-    parser.add_argument("--seeds", type=int, default=3, help="simulated: runs of each point")
-    parser.add_argument("--cases", default="large,tight,mixed,small", help="simulated")
+    parser.add_argument(
+        "--load", type=several(number), default="1.25", help="simulated: of capacity"
+    )
+    parser.add_argument("--seeds", type=whole(), default=3, help="simulated: runs of each point")
+    parser.add_argument(
+        "--cases",
+        type=several(one_of(CASES)),
+        default=",".join(CASES),
+        help="simulated",
+    )
     parser.add_argument("--plot", metavar="FILE.svg", help="simulated: goodput over load")
-    parser.add_argument("--loads", default="4,6,8,12,16,20", help="real: streams, comma separated")
-    parser.add_argument("--policies", default=",".join(CONTENDERS), help="real, comma separated")
+    parser.add_argument(
+        "--loads", type=several(whole()), default="4,6,8,12,16,20", help="real: streams"
+    )
+    parser.add_argument(
+        "--policies",
+        type=several(one_of(CONTENDERS)),
+        default=",".join(CONTENDERS),
+        help="real",
+    )
     parser.add_argument("--model", default="toybox", help="real")
     arguments = parser.parse_args()
     say: Say = (lambda text: None) if arguments.json else (lambda text: print(text, flush=True))

@@ -19,6 +19,7 @@ import numpy as np
 
 from onbeat.models.registry import load_model
 from onbeat.models.spec import CausalModel, ModelSpec
+from onbeat.server.cli.flags import number, whole
 from onbeat.server.engine.bench import PROMPTS
 from onbeat.server.engine.local import LocalEngine
 from onbeat.server.engine.messages import (
@@ -175,8 +176,8 @@ def _ratio(a: float, b: float) -> float | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=24.0, help="counted, after a warm-up")
+    parser.add_argument("--streams", type=whole(), default=12)
+    parser.add_argument("--seconds", type=number, default=24.0, help="counted, after a warm-up")
     parser.add_argument("--admission", action="store_true", help="refuse what may not fit")
     parser.add_argument("--json", action="store_true", help="one line of JSON alone")
     options = parser.parse_args()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from onbeat.models.registry import load_model
+from onbeat.server.cli.flags import number, whole
 from onbeat.server.engine.assemble import make_engine
 from onbeat.server.engine.engine import Engine
 from onbeat.server.engine.messages import ChunkReady, Event, OpenStream, ReleaseSlot
@@ -29,8 +30,8 @@ Ticks = dict[tuple[int, bool], list[float]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--streams", type=whole(), default=12)
+    parser.add_argument("--seconds", type=number, default=40.0)
     options = parser.parse_args()
     model = load_model("toybox")
     slots = MemorySlots(slots=128, slot_bytes=slot_bytes(model.spec))

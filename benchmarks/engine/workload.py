@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from onbeat.server.cli.flags import number, one_of, several, whole
 from onbeat.server.engine.settings import POLICIES
 from onbeat.server.engine.simulate.cases import MAX_ROWS, Case, cases
 from onbeat.server.engine.simulate.run import simulate, simulated_settings
@@ -25,6 +26,8 @@ from onbeat.server.engine.simulate.workload import (
     arriving,
     mean_active,
 )
+
+CASES = ("large", "tight", "mixed", "small")
 
 
 def sessions_of(arguments: argparse.Namespace, case: Case) -> list[Session]:
@@ -64,24 +67,24 @@ def figures(result: Result) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--simulate", default="A", help="device curve")
-    parser.add_argument("--case", default="large", help="large, tight, mixed or small")
-    parser.add_argument("--rate", type=float, default=0.4, help="sessions a second")
-    parser.add_argument("--burstiness", type=float, default=1.0, help="gamma shape of the gaps")
-    parser.add_argument("--length", type=float, default=30.0, help="mean seconds of a session")
-    parser.add_argument("--sigma", type=float, default=0.8, help="of the logarithm of lengths")
+    parser.add_argument("--simulate", type=one_of("AB"), default="A", help="device curve")
+    parser.add_argument("--case", type=one_of(CASES), default="large")
+    parser.add_argument("--rate", type=number, default=0.4, help="sessions a second")
+    parser.add_argument("--burstiness", type=number, default=1.0, help="gamma shape of the gaps")
+    parser.add_argument("--length", type=number, default=30.0, help="mean seconds of a session")
+    parser.add_argument("--sigma", type=number, default=0.8, help="of the logarithm of lengths")
     parser.add_argument("--trace", help="CSV file instead of random arrivals")
     parser.add_argument("--azure", action="store_true", help="the trace has Azure's columns")
-    parser.add_argument("--speed", type=float, default=1.0, help="of the trace")
-    parser.add_argument("--seconds", type=float, default=300.0, help="until the last arrival")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="comma separated")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--speed", type=number, default=1.0, help="of the trace")
+    parser.add_argument("--seconds", type=number, default=300.0, help="until the last arrival")
+    parser.add_argument("--policies", type=several(one_of(POLICIES)), default=",".join(POLICIES))
+    parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--json", action="store_true", help="print only the JSON line")
     arguments = parser.parse_args()
     case = next(c for c in cases(arguments.simulate) if c.name == arguments.case)
     sessions = sessions_of(arguments, case)
     results: dict[str, Any] = {}
-    for policy in arguments.policies.split(","):
+    for policy in arguments.policies:
         for admission in (True, False):
             settings = simulated_settings(policy=policy, admission=admission, max_rows=MAX_ROWS)
             label = f"{policy}{' + admission' if admission else ''}"

@@ -32,6 +32,7 @@ from onbeat.samplers.adapters.config import read_sampler
 from onbeat.samplers.batch import batch_step, pack
 from onbeat.samplers.consistency import start_rows, step_rows
 from onbeat.samplers.state import ChunkState
+from onbeat.server.cli.flags import whole
 
 SIZES = (384, 1536, 4096)
 RUN = 10
@@ -142,10 +143,10 @@ def seconds(run: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=64)
-    parser.add_argument("--numbers", type=int, default=96, help="latent numbers of a row")
-    parser.add_argument("--turns", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rows", type=whole(), default=64)
+    parser.add_argument("--numbers", type=whole(), default=96, help="latent numbers of a row")
+    parser.add_argument("--turns", type=whole(), default=20)
+    parser.add_argument("--threads", type=whole(), default=1)
     parser.add_argument("--json", action="store_true", help="the JSON line alone")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

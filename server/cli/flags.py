@@ -1,0 +1,59 @@
+"""Types of the benchmarks' flags for argparse: a wrong value is one line that says what is allowed.
+
+What it is not: the flags of the `onbeat` command (options.py).
+"""
+
+import math
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def whole(least: int = 1) -> Callable[[str], int]:
+    """A whole number of at least `least`."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise ArgumentTypeError(f"{text!r}; allowed: whole numbers from {least}")
+        return value
+
+    return read
+
+
+def number(text: str) -> float:
+    """A finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"{text!r}; allowed: numbers above 0")
+    return value
+
+
+def number_or_none(text: str) -> float:
+    """A finite number, 0 or above."""
+    return 0.0 if text.strip("0.") == "" and "0" in text else number(text)
+
+
+def one_of(allowed: Iterable[str]) -> Callable[[str], str]:
+    """One of these words."""
+    words = list(allowed)
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ArgumentTypeError(f"{text!r}; allowed: {', '.join(words)}")
+        return text
+
+    return read
+
+
+def several(kind: Callable[[str], T]) -> Callable[[str], list[T]]:
+    """Values of a kind with commas between them, one or more."""
+    return lambda text: [kind(part) for part in text.split(",")]
