@@ -166,15 +166,17 @@ class SessionManager:
         return revision
 
     async def applied(self, session: Session, revision: int) -> Applied | None:
-        """Where a revision takes effect; None if that is not known within 2 s."""
+        """Where a revision takes effect; None if that is not known within 2 s, or if nothing is
+        made (a resume may have to wait for room)."""
         if session.paused or session.status != "live":
             return None
         waiting = session.wait_for(revision)
         try:
             async with asyncio.timeout(APPLY_SECONDS):
-                return await waiting
+                found = await waiting
         except TimeoutError:
             return None
+        return found if session.status == "live" else None
 
     async def close(self, session: Session, reason: str) -> None:
         """Ends the stream, its viewers and the session. Idempotent."""

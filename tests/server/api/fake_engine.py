@@ -80,6 +80,8 @@ class FakeEngine:
         self.streams: dict[str, Stream] = {}
         self.waiting: list[OpenStream] = []
         self.closed = False
+        self.full = False
+        """A stream that is resumed has to wait; it is told so before the answer to its control."""
         self.silent = threading.Event()
         """While set, no stream moves on."""
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -225,6 +227,8 @@ class FakeEngine:
 
     def _control(self, stream: Stream, command: ControlStream) -> None:
         stream.revision = command.revision
+        if command.paused is False and stream.paused and self.full:
+            self.queue(stream.opened.stream_id)
         stream.paused = stream.paused if command.paused is None else command.paused
         if command.prompt is not None:
             stream.recognised = _words(command.prompt)

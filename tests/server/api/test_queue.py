@@ -92,3 +92,15 @@ def test_quality_is_shown_per_session_and_counted_over_all(server: Server) -> No
     text = server.http.get("/metrics").text
     assert 'onbeat_chunk_steps_total{steps="2"}' in text
     assert "onbeat_streams_waiting 0.0" in text
+
+
+def test_a_resume_that_waits_does_not_claim_to_be_applied(start_server: StartServer) -> None:
+    server = start_server(engine=FakeEngine())
+    session = server.session()
+    url = f"/v1/sessions/{session['id']}"
+    assert until(lambda: look(server, session["id"])["status"] == "live")
+    server.http.patch(url, json={"paused": True})
+    server.engine.full = True
+    answer = server.http.patch(url, json={"paused": False}).json()
+    assert answer["status"] == "queued"
+    assert (answer["applied"], answer["chunk"], answer["media_time"]) == (False, None, None)
