@@ -21,7 +21,7 @@ from typing import Any
 
 from onbeat.models.registry import load_model
 from onbeat.models.spec import CausalModel
-from onbeat.server.cli.flags import number, number_or_none, whole
+from onbeat.server.cli.flags import number, number_or_zero, whole
 from onbeat.server.engine.bench import PROMPTS
 from onbeat.server.engine.bench_paused import Swaps, Tally
 from onbeat.server.engine.engine import Engine
@@ -198,7 +198,7 @@ def main() -> None:
         "--pages-for", type=whole(), default=24, help="streams the pool is sized for"
     )
     parser.add_argument(
-        "--seconds", type=number_or_none, default=30.0, help="of swapping; 0 leaves it out"
+        "--seconds", type=number_or_zero, default=30.0, help="of swapping; 0 leaves it out"
     )
     parser.add_argument("--rate", type=number, default=5.0, help="swaps a second")
     parser.add_argument("--cycles", type=whole(0), default=1000, help="0 leaves them out")

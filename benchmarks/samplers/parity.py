@@ -16,23 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onbeat.samplers.adapters.config import read_sampler
+from onbeat.samplers.adapters.config import SCHEDULERS, read_sampler
 from onbeat.samplers.consistency import start_rows, step_rows
 from onbeat.samplers.noise import draw, noise_keys, renoise_step
 from onbeat.samplers.paths import alphas_bar
 from onbeat.samplers.sampler import Sampler
 
 diffusers: Any = import_module("diffusers")
-NAMES = (
-    "CMStochasticIterativeScheduler",
-    "FlowMapEulerDiscreteScheduler",
-    "FlowMatchEulerDiscreteScheduler",
-    "FlowMatchLCMScheduler",
-    "LCMScheduler",
-    "MiniMaxH3Scheduler",
-    "SCMScheduler",
-    "TCDScheduler",
-)
 OWN_TABLES = ("CMStochasticIterativeScheduler", "LCMScheduler", "TCDScheduler")
 SHAPE = (1, 16, 96)
 
@@ -98,7 +88,7 @@ def measure(name: str, equal_tables: bool = False) -> dict[str, float]:
 def main() -> None:
     diffusers.utils.logging.set_verbosity_error()
     with torch.inference_mode():
-        results = {name: measure(name) for name in NAMES}
+        results = {name: measure(name) for name in SCHEDULERS}
         equal = {name: measure(name, True) for name in OWN_TABLES}
     line = {
         "benchmark": "samplers/parity",

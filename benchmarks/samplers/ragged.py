@@ -28,7 +28,7 @@ import diffusers
 import torch
 from torch import Tensor
 
-from onbeat.samplers.adapters.config import read_sampler
+from onbeat.samplers.adapters.config import SCHEDULERS, read_sampler
 from onbeat.samplers.batch import batch_step, pack
 from onbeat.samplers.consistency import start_rows, step_rows
 from onbeat.samplers.state import ChunkState
@@ -36,16 +36,6 @@ from onbeat.server.cli.flags import whole
 
 SIZES = (384, 1536, 4096)
 RUN = 10
-FAMILIES = (
-    "CMStochasticIterativeScheduler",
-    "FlowMapEulerDiscreteScheduler",
-    "FlowMatchEulerDiscreteScheduler",
-    "FlowMatchLCMScheduler",
-    "LCMScheduler",
-    "MiniMaxH3Scheduler",
-    "SCMScheduler",
-    "TCDScheduler",
-)
 
 
 class Tokens:
@@ -73,7 +63,7 @@ def problem(rows: int, numbers: int) -> tuple[list[ChunkState], list[tuple[Any, 
     """Our states, and their (scheduler, step) for the same rows."""
     make, states, theirs = Random(0), [], []
     for i in range(rows):
-        name, steps = make.choice(FAMILIES), make.randint(1, 4)
+        name, steps = make.choice(SCHEDULERS), make.randint(1, 4)
         step = make.randrange(steps)
         other = scheduler(name, steps)
         sampler = read_sampler({**other.config, "_class_name": name}, steps)

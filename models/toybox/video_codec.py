@@ -15,7 +15,6 @@ LATENT_CHANNELS = 16
 LATENT_SIDE = 8
 PATCH = 2
 TOKENS = (LATENT_SIDE // PATCH) ** 2
-TOKEN_DIM = 4 * LATENT_CHANNELS * PATCH * PATCH
 CLIP_FRAMES = 4
 LATENT_LIMIT = 5.0
 """Latents are clamped to this many standard deviations before decoding."""

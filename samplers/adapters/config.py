@@ -208,3 +208,6 @@ _KINDS = {
     ),
     "MiniMaxH3Scheduler": _Kind(build=_h3, needed={}, passed=(), used=("shift",)),
 }
+
+SCHEDULERS = tuple(sorted(_KINDS))
+"""Class names of the diffusers schedulers that can be read."""

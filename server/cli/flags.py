@@ -28,18 +28,27 @@ def whole(least: int = 1) -> Callable[[str], int]:
 
 def number(text: str) -> float:
     """A finite number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
+    value = _finite(text)
+    if not value > 0:
         raise ArgumentTypeError(f"{text!r}; allowed: numbers above 0")
     return value
 
 
-def number_or_none(text: str) -> float:
+def number_or_zero(text: str) -> float:
     """A finite number, 0 or above."""
-    return 0.0 if text.strip("0.") == "" and "0" in text else number(text)
+    value = _finite(text)
+    if not value >= 0:
+        raise ArgumentTypeError(f"{text!r}; allowed: numbers from 0")
+    return value
+
+
+def _finite(text: str) -> float:
+    """NaN for what is no finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 def one_of(allowed: Iterable[str]) -> Callable[[str], str]:

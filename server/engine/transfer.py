@@ -100,6 +100,21 @@ class PageCopier(Protocol):
     def copy_in(self, layer: int, pages: tuple[int, ...], buffer: int) -> None: ...
 
 
+def new_ticket(
+    copier: PageCopier, stream: str, lane: Lane, pages: tuple[int, ...], buffer: int, now: float
+) -> Ticket:
+    """A copy of `pages` that waits in `lane` since `now`."""
+    return Ticket(
+        stream=stream,
+        lane=lane,
+        pages=pages,
+        buffer=buffer,
+        layers=copier.layers,
+        layer_bytes=len(pages) * copier.page_bytes(),
+        queued_at=now,
+    )
+
+
 class CopyLanes:
     """`Transfers` on a thread for each lane. With `threaded` False, `poll` does the work itself,
     for clocks that are not the system's."""
@@ -133,15 +148,7 @@ class CopyLanes:
         return self._submit(stream, "copy-in", pages, buffer)
 
     def _submit(self, stream: str, lane: Lane, pages: tuple[int, ...], buffer: int) -> Ticket:
-        ticket = Ticket(
-            stream=stream,
-            lane=lane,
-            pages=pages,
-            buffer=buffer,
-            layers=self._copier.layers,
-            layer_bytes=len(pages) * self._copier.page_bytes(),
-            queued_at=self._clock.now(),
-        )
+        ticket = new_ticket(self._copier, stream, lane, pages, buffer, self._clock.now())
         with self._changed:
             if self._closed:
                 self._end(ticket, "cancelled")

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from onbeat.server.engine.settings import Clock
-from onbeat.server.engine.transfer import LANES, Lane, PageCopier, Ticket, TicketState
+from onbeat.server.engine.transfer import LANES, Lane, PageCopier, Ticket, TicketState, new_ticket
 
 
 class NoCopier:
@@ -52,15 +52,7 @@ class TimedTransfers:
         return self._submit("copy-in", stream, pages, buffer)
 
     def _submit(self, lane: Lane, stream: str, pages: tuple[int, ...], buffer: int) -> Ticket:
-        ticket = Ticket(
-            stream=stream,
-            lane=lane,
-            pages=pages,
-            buffer=buffer,
-            layers=self._copier.layers,
-            layer_bytes=len(pages) * self._copier.page_bytes(),
-            queued_at=self._clock.now(),
-        )
+        ticket = new_ticket(self._copier, stream, lane, pages, buffer, self._clock.now())
         if self._closed:
             self._end(ticket, self._clock.now(), "cancelled")
         else:

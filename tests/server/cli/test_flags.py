@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from onbeat.server.cli.flags import number, number_or_none, one_of, several, whole
+from onbeat.server.cli.flags import number, number_or_zero, one_of, several, whole
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_good_values() -> None:
     assert whole()("3") == 3 and whole(0)("0") == 0
-    assert number("0.5") == 0.5 and number_or_none("0") == 0.0 == number_or_none("0.0")
+    assert number("0.5") == 0.5 and number_or_zero("0") == 0.0 == number_or_zero("0.0")
     assert several(whole())("1,2") == [1, 2]
     assert several(one_of("AB"))("B") == ["B"]
 
@@ -30,8 +30,8 @@ def test_good_values() -> None:
         (number, "nan"),
         (number, "-1"),
         (number, "inf"),
-        (number_or_none, "-0.1"),
-        (number_or_none, ""),
+        (number_or_zero, "-0.1"),
+        (number_or_zero, ""),
         (one_of("AB"), "C"),
         (several(number), "1,,2"),
     ],
