@@ -51,7 +51,7 @@ class Telemetry:
         self.history: deque[dict[str, float | int | None]] = deque(
             maxlen=round(HISTORY_SECONDS / TICK_SECONDS)
         )
-        self.latest: Overview = {}
+        self._latest: Overview | None = None
         self._encoded: bytes | None = None
         sessions.watchers.append(self._watch)
 
@@ -118,14 +118,17 @@ class Telemetry:
 
     def tick(self, now: float) -> Overview:
         """Makes the overview of this instant, and keeps a point of it as history."""
-        self.latest, self._encoded = self.overview(now), None
-        self.history.append(point_of(self.latest))
-        return self.latest
+        self._latest, self._encoded = self.overview(now), None
+        self.history.append(point_of(self._latest))
+        return self._latest
 
     def latest_json(self) -> bytes:
-        """The latest overview as JSON, made once for all who ask: it is long with many sessions."""
+        """The latest overview as JSON, made once for all who ask: it is long with many sessions.
+        Before the first tick, the one of now."""
+        if self._latest is None:
+            self._latest = self.overview(time.monotonic())
         if self._encoded is None:
-            self._encoded = msgspec.json.encode(self.latest)
+            self._encoded = msgspec.json.encode(self._latest)
         return self._encoded
 
     def overview(self, now: float) -> Overview:

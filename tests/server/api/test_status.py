@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from onbeat.server.api.telemetry import Telemetry
 from tests.server.api.conftest import Server, StartServer, application, until
 from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import OFFER
@@ -168,6 +169,13 @@ def test_the_overview_comes_as_events(start_server: StartServer, tmp_path: Any) 
 
     seen = asyncio.run_coroutine_threadsafe(read(), front._loop).result(10)
     assert seen[0]["at"] < seen[1]["at"] < seen[2]["at"]
+
+
+def test_who_asks_before_the_first_tick_gets_a_whole_overview(server: Server) -> None:
+    fresh = Telemetry(server.front.hub, server.front.sessions, lambda seconds: None)
+    early = json.loads(fresh.latest_json())
+    assert early.keys() == overview(server).keys() and early["engine"]["state"] == "ready"
+    assert not fresh.history
 
 
 def test_metrics(server: Server) -> None:
