@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def until(condition: Callable[[], Any], seconds: float, what: str) -> float:
+    """Seconds until `condition` holds; fails naming `what` after `seconds`."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s"
+        time.sleep(0.05)
+    return time.monotonic() - began
 
 
 class ServerProcess:

@@ -100,7 +100,7 @@ def server(start_server: StartServer) -> Server:
     return start_server()
 
 
-def until(condition: Callable[[], Any], seconds: float = 15.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Waits for something to become true; what it became."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

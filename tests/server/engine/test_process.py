@@ -136,7 +136,7 @@ def test_after_a_kill_live_streams_go_on_and_jobs_are_told(engine: EngineProcess
     assert again.chunk > last.chunk
     assert any(isinstance(e, EngineReady) for e in seen)
     assert engine.restarts == 1
-    assert time.monotonic() - killed_at < 15.0
+    assert time.monotonic() - killed_at < 60.0
     engine.send(CloseStream(stream_id="live"))
     idle = lambda e: isinstance(e, EngineStats) and not e.streams  # noqa: E731
     stats, _ = _until(engine, idle)
@@ -179,7 +179,7 @@ def test_the_engine_ends_with_its_parent(tmp_path: Path) -> None:
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=90
     )
     pid = int(parent.stdout)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while psutil.pid_exists(pid) and time.monotonic() < end:
         time.sleep(0.1)
     assert not psutil.pid_exists(pid)
