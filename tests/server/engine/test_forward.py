@@ -68,8 +68,8 @@ def test_few_left_over_rows_join_the_batch() -> None:
 
 
 def test_it_is_quick_enough_for_the_tick() -> None:
-    """2 ms for 16 streams and 5 ms for 64 on a quiet machine; ten times that is asserted, since other
-    tests run beside."""
+    """2 ms for 16 streams and 5 ms for 64 on a quiet machine; ten times that is
+    asserted, since other tests run beside."""
     for streams, allowed in ((16, 0.020), (64, 0.050)):
         live = [
             Demand(rows=5, period=PERIOD, window=2 * PERIOD, phase=(0.37 * i) % PERIOD)
