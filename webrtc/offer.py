@@ -1,21 +1,28 @@
 """Looking at an SDP offer before anything is built for it: limits first, then sense.
 
 An offer is untrusted text. It is counted by lines, cleaned of what is not wanted, parsed once by
-aiortc and checked for what this side can send. No peer connection exists here.
+aiortc and checked for what this side can send or take. No peer connection exists here.
 """
 
+import itertools
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 from aiortc.codecs import CODECS
 from aiortc.rtcpeerconnection import find_common_codecs
 from aiortc.sdp import DIRECTIONS, MediaDescription, SessionDescription
 
+from onbeat.webrtc.h264 import any_profile
 from onbeat.webrtc.ice import usable_candidate
 from onbeat.webrtc.settings import OfferError, PeerSettings
 
 MAX_LINES = 1000
 RECEIVES = ("recvonly", "sendrecv")
+SENDS = ("sendonly", "sendrecv")
+Role = Literal["view", "publish", "duplex"]
+"""What the other side is: it receives (WHEP), sends (WHIP), or both."""
 HASHES = ("sha-256", "sha-384", "sha-512")
 _CONTROL = re.compile(r"[^\x20-\x7e\r\n\t\x80-\U0010ffff]|[\x85\u2028\u2029]")
 PARSER_ERRORS = (ValueError, AssertionError, KeyError, IndexError, AttributeError, TypeError)
@@ -23,24 +30,35 @@ PARSER_ERRORS = (ValueError, AssertionError, KeyError, IndexError, AttributeErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedOffer:
-    """An offer that can be answered. `sdp` is the cleaned text; `video_codec` None = no video."""
+    """An offer that can be answered. `sdp`: the cleaned text.
+
+    video_codec: what it receives, None = no video; audio: whether it receives sound; sends: the
+    kinds of media that it sends and that are taken; restored: H.264 profiles to put back into the
+    answer, by payload type (see `h264.py`).
+    """
 
     sdp: str
     video_codec: str | None
     audio: bool
+    sends: frozenset[str] = frozenset()
+    restored: Mapping[int, str] = field(default_factory=dict)
 
 
-def check_offer(offer: str, settings: PeerSettings) -> CheckedOffer:
+def check_offer(offer: str, settings: PeerSettings, role: Role = "view") -> CheckedOffer:
     """Raises OfferError, whose `param` names the part of the offer at fault."""
     _check_size(offer, settings)
     lines = offer.splitlines()
     _check_counts(lines, settings)
-    sdp = "\r\n".join(_cleaned(lines, settings.private_candidates)) + "\r\n"
+    cleaned = _cleaned(lines, settings.private_candidates)
+    restored: dict[int, str] = {}
+    if role == "publish":
+        cleaned, restored = any_profile(cleaned)
+    sdp = "\r\n".join(cleaned) + "\r\n"
     description = _parse(sdp)
     for number, media in enumerate(description.media):
         _check_media(media, f"m-line {number + 1} ({media.kind})")
     _check_bundle(description)
-    return _choose(sdp, description, settings)
+    return _choose(sdp, description, settings, role, restored)
 
 
 def _check_size(offer: str, settings: PeerSettings) -> None:
@@ -91,7 +109,16 @@ def _cleaned(lines: list[str], private: bool) -> list[str]:
         unusable = line.startswith("a=candidate:") and not usable_candidate(line, private)
         if not unusable and line != "a=end-of-candidates":
             kept.append(line)
-    return kept if stated else [*kept, default]
+    return _with_ports(kept if stated else [*kept, default])
+
+
+def _with_ports(lines: list[str]) -> list[str]:
+    """Port 0 with a=bundle-only refuses nothing (RFC 9143, 6); max-bundle offers have both."""
+    bounds = [at for at, line in enumerate(lines) if line.startswith("m=")] + [len(lines)]
+    for start, end in itertools.pairwise(bounds):
+        if "a=bundle-only" in lines[start:end]:
+            lines[start] = re.sub(r"^(m=\w+) 0 ", r"\1 9 ", lines[start])
+    return lines
 
 
 def _before_media(lines: list[str]) -> list[str]:
@@ -148,29 +175,46 @@ def _check_bundle(description: SessionDescription) -> None:
         )
 
 
-def _choose(sdp: str, description: SessionDescription, settings: PeerSettings) -> CheckedOffer:
+def _choose(
+    sdp: str,
+    description: SessionDescription,
+    settings: PeerSettings,
+    role: Role,
+    restored: Mapping[int, str],
+) -> CheckedOffer:
     wanted = {m.kind: m for m in description.media if m.kind != "application"}
-    receivable = {kind: m for kind, m in wanted.items() if m.direction in RECEIVES}
-    if not receivable:
-        raise OfferError(
-            "the offer receives neither audio nor video (no recvonly or sendrecv m-line)",
-            "direction",
-            "unsupported",
-        )
+    receives = _directed(wanted, RECEIVES) if role != "publish" else set()
+    sends = _directed(wanted, SENDS) if role != "view" else set()
+    _need_direction(receives, sends, role)
     codecs = {kind: _common(media) for kind, media in wanted.items()}
     video = [name for name in settings.video_codecs if name in codecs.get("video", [])]
     _need(video, "video", settings.video_codecs, "video" in wanted)
-    _need(
-        [name for name in codecs.get("audio", []) if name == "opus"],
-        "audio",
-        ("opus",),
-        "audio" in wanted,
-    )
+    opus = [name for name in codecs.get("audio", []) if name == "opus"]
+    _need(opus, "audio", ("opus",), "audio" in wanted)
     return CheckedOffer(
         sdp=sdp,
-        video_codec=video[0] if "video" in receivable else None,
-        audio="audio" in receivable,
+        video_codec=video[0] if "video" in receives else None,
+        audio="audio" in receives,
+        sends=frozenset(sends),
+        restored=restored,
     )
+
+
+def _directed(wanted: Mapping[str, MediaDescription], directions: tuple[str, ...]) -> set[str]:
+    return {kind for kind, media in wanted.items() if media.direction in directions}
+
+
+def _need_direction(receives: set[str], sends: set[str], role: Role) -> None:
+    if role == "publish":
+        verb, directions, found = "sends", SENDS, sends
+    else:
+        verb, directions, found = "receives", RECEIVES, receives
+    if not found:
+        raise OfferError(
+            f"the offer {verb} neither audio nor video (no {' or '.join(directions)} m-line)",
+            "direction",
+            "unsupported",
+        )
 
 
 def _common(media: MediaDescription) -> list[str]:
@@ -180,7 +224,7 @@ def _common(media: MediaDescription) -> list[str]:
 def _need(found: list[str], kind: str, allowed: tuple[str, ...], wanted: bool) -> None:
     if wanted and not found:
         raise OfferError(
-            f"{kind}: the offer has no codec that is sent here ({', '.join(allowed)})",
+            f"{kind}: the offer has no codec that is spoken here ({', '.join(allowed)})",
             kind,
             "no_common_codec",
         )

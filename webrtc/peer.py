@@ -1,7 +1,8 @@
-"""One viewer's connection: from an SDP offer to media out, with an end to everything.
+"""One connection: from an SDP offer to media out, media in or both, with an end to everything.
 
 A peer owns an aiortc peer connection, sends the broadcast's packets, hears what the receiver says
-and closes itself when the other side does not connect, falls silent or goes. It encodes nothing.
+and closes itself when the other side does not connect, falls silent or goes. It encodes nothing;
+what it receives it leaves to its ingest.
 """
 
 import asyncio
@@ -27,8 +28,12 @@ from aiortc.rtp import RtcpReceiverInfo
 from onbeat.webrtc.broadcast import Broadcast
 from onbeat.webrtc.control import LABEL, ControlChannel, Message
 from onbeat.webrtc.encoders import OPUS_CLOCK, VIDEO_CLOCK
+from onbeat.webrtc.fragment import Fragment, restart_answer
+from onbeat.webrtc.h264 import restored
 from onbeat.webrtc.ice import bind_to, drop_sockets, guard_datagrams, host_addresses
-from onbeat.webrtc.offer import PARSER_ERRORS, CheckedOffer, check_offer
+from onbeat.webrtc.ingest import Ingest, InputSink
+from onbeat.webrtc.offer import PARSER_ERRORS, CheckedOffer, Role, check_offer
+from onbeat.webrtc.restart import add_candidates, restart
 from onbeat.webrtc.rtcp import Feedback, SenderReports, hear_sender, hear_transport
 from onbeat.webrtc.settings import OfferError, PeerSettings
 from onbeat.webrtc.viewer import PacketTrack
@@ -46,15 +51,18 @@ async def answer_offer(
     *,
     settings: PeerSettings | None = None,
     on_message: "Callable[[Peer, Message], None] | None" = None,
+    role: Role = "view",
+    sink: InputSink | None = None,
 ) -> "Peer":
-    """Check `offer`, build a peer that views `broadcast`, and answer (`Peer.answer`).
+    """Check `offer`, build a peer that views `broadcast` or publishes to `sink`, and answer.
 
+    A duplex peer does both; without a sink it only views. The answer is `Peer.answer`.
     `on_message(peer, message)` gets each JSON object of the data channel "control". Raises
     OfferError, before anything is built wherever possible; RuntimeError on a closed broadcast.
     """
     settings = settings or PeerSettings()
-    checked = check_offer(offer, settings)
-    peer = Peer(checked, broadcast, settings, on_message)
+    checked = check_offer(offer, settings, role)
+    peer = Peer(checked, broadcast, settings, on_message, sink)
     try:
         async with asyncio.timeout(settings.connect_deadline):
             await peer._negotiate(checked)
@@ -77,6 +85,7 @@ class Peer:
         broadcast: Broadcast,
         settings: PeerSettings,
         on_message: "Callable[[Peer, Message], None] | None",
+        sink: InputSink | None = None,
     ) -> None:
         self.id = secrets.token_urlsafe(16)
         self.answer = ""
@@ -84,6 +93,7 @@ class Peer:
         self.close_reason: str | None = None
         self._broadcast, self._settings, self._on_message = broadcast, settings, on_message
         self._viewer = broadcast.add_viewer(video_codec=checked.video_codec, audio=checked.audio)
+        self._ingest = Ingest(sink) if sink is not None and checked.sends else None
         self._pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._control: ControlChannel | None = None
         self._refused_channels = 0
@@ -136,6 +146,7 @@ class Peer:
             "fraction_lost": None if video is None else video.fraction_lost / 256,
             "packets_lost": None if video is None else video.packets_lost,
             "jitter_ms": None if video is None else video.jitter / 90,
+            "input": self._ingest.stats() if self._ingest is not None else None,
             "control_open": self._control is not None and self._control.open,
             "messages": self._control.received if self._control is not None else 0,
             "messages_refused": self._control.refused if self._control is not None else 0,
@@ -147,11 +158,20 @@ class Peer:
         for track in (self._viewer.audio, self._viewer.video):
             if track is not None:
                 self._hear(self._pc.addTrack(track), track)
+        takes = checked.sends if self._ingest is not None else frozenset()
+        for kind in sorted(
+            takes - {transceiver.kind for transceiver in self._pc.getTransceivers()}
+        ):
+            self._pc.addTransceiver(kind, direction="recvonly")
         ours = self._pc.getTransceivers()
         for transceiver in ours:
-            transceiver.direction = "sendonly"
-            _prefer(transceiver, self._viewer.video_codec)
+            if transceiver.sender.track is not None:
+                transceiver.direction = "sendrecv" if transceiver.kind in takes else "sendonly"
+            _prefer(transceiver, self._video_codecs())
         await self._pc.setRemoteDescription(RTCSessionDescription(sdp=checked.sdp, type="offer"))
+        for transceiver in ours:
+            if self._ingest is not None and transceiver.kind in takes:
+                self._ingest.attach(transceiver)
         for transceiver in self._pc.getTransceivers():
             if transceiver not in ours:
                 transceiver.direction = "inactive"  # nobody would read what it received
@@ -159,8 +179,32 @@ class Peer:
         await self._pc.setLocalDescription()
         for connection in self._connections():
             guard_datagrams(connection, self._settings.max_received_datagrams)
-        self.answer = self._pc.localDescription.sdp
+        self.answer = restored(self._pc.localDescription.sdp, checked.restored)
         self._watch_task = asyncio.create_task(self._watch(), name=f"peer-{self.id}")
+
+    def _video_codecs(self) -> tuple[str, ...]:
+        """The one that is sent; whoever only publishes chooses."""
+        sent = self._viewer.video_codec
+        return self._settings.video_codecs if sent is None else (sent,)
+
+    async def trickle(self, fragment: Fragment) -> None:
+        """Try candidates that came after the offer."""
+        for connection in self._connections():
+            await add_candidates(connection, fragment.candidates, self._settings.private_candidates)
+
+    async def restart(self, fragment: Fragment) -> str:
+        """Begin a new ICE session with the credentials of `fragment`; the fragment that answers.
+
+        Raises ConnectionError where there is no session, ValueError for one without credentials.
+        """
+        if fragment.ufrag is None or fragment.password is None:
+            raise ValueError("a restart needs credentials")
+        private = self._settings.private_candidates
+        (connection,) = self._connections()
+        made = await restart(
+            connection, fragment.ufrag, fragment.password, fragment.candidates, private
+        )
+        return restart_answer(self.answer, *made)
 
     def _prepare_transports(self) -> None:
         settings = self._settings
@@ -212,6 +256,8 @@ class Peer:
         state = self._pc.connectionState
         if state == "connected" and self._connected_at is None:
             self._connected_at = self._heard_at = time.monotonic()
+            if self._ingest is not None:
+                self._ingest.start()
         elif state in ("failed", "closed"):
             self._begin_close(f"connection {state}")
 
@@ -246,6 +292,8 @@ class Peer:
             return "not connected in time" if late else None
         if self._is_silent(now):
             return "receiver silent"
+        if self._stopped_sending(now):
+            return "publisher silent"
         silent = now - control.last_at if control and control.pinged and control.last_at else 0.0
         return "heartbeat lost" if silent > settings.heartbeat_deadline else None
 
@@ -262,6 +310,13 @@ class Peer:
         video_flows = now - sent.get("video", float("-inf")) < 1.0
         return now - heard > (deadline if video_flows else max(deadline, QUIET_DEADLINE))
 
+    def _stopped_sending(self, now: float) -> bool:
+        """A publisher that only sends, and from which nothing has come for a while."""
+        if self._ingest is None or self._viewer.video is not None or self._viewer.audio is not None:
+            return False
+        heard = max(self._heard_at, self._ingest.last_packet_at or 0.0)
+        return now - heard > self._settings.silence_deadline
+
     def _begin_close(self, reason: str) -> "asyncio.Task[None]":
         if self._closing is None:
             self.close_reason = reason
@@ -271,6 +326,8 @@ class Peer:
     async def _shut_down(self) -> None:
         self._broadcast.remove_viewer(self._viewer)
         self._viewer.end()
+        if self._ingest is not None:
+            self._ingest.close(self.close_reason or "closed")
         if self._watch_task is not None:
             self._watch_task.cancel()
         connections = list(self._connections())
@@ -285,11 +342,12 @@ class Peer:
             self.closed.set()
 
 
-def _prefer(transceiver: RTCRtpTransceiver, video_codec: str | None) -> None:
-    """Send one codec only: the one that the broadcast encodes for this viewer."""
-    names = {"opus"} if transceiver.kind == "audio" else {str(video_codec), "rtx"}
+def _prefer(transceiver: RTCRtpTransceiver, video_codecs: tuple[str, ...]) -> None:
+    """Agree to these codecs only, the first by preference."""
+    names = ("opus",) if transceiver.kind == "audio" else (*video_codecs, "rtx")
     capabilities = RTCRtpSender.getCapabilities(transceiver.kind).codecs
-    transceiver.setCodecPreferences([codec for codec in capabilities if codec.name in names])
+    wanted = [codec for codec in capabilities if codec.name in names]
+    transceiver.setCodecPreferences(sorted(wanted, key=lambda codec: names.index(codec.name)))
 
 
 def _since(start: float, end: float | None) -> float | None:

@@ -155,3 +155,46 @@ async def test_a_webcam_offered_along_is_not_received(broadcast: Any, receiver: 
     answer = peer.answer.split("m=")
     assert "a=inactive" in answer[1] and "a=sendonly" in answer[2]
     await peer.close()
+
+
+def test_a_line_that_is_only_bundled_has_no_port_of_its_own() -> None:
+    offer = both(more="a=bundle-only\r\n").replace("m=video 9", "m=video 0")
+    assert check_offer(offer, SETTINGS).video_codec == "VP8"
+
+
+# ---- who sends, and what -------------------------------------------------------------------------
+
+
+def test_a_publisher_sends_and_receives_nothing() -> None:
+    sdp = session(
+        section("audio", 0, direction="sendonly"), section("video", 1, direction="sendrecv")
+    )
+    checked = check_offer(sdp, SETTINGS, "publish")
+    assert checked.sends == {"audio", "video"}
+    assert checked.video_codec is None and not checked.audio
+
+
+@pytest.mark.parametrize("direction", ["recvonly", "inactive"])
+def test_a_publisher_that_sends_nothing_is_refused(direction: str) -> None:
+    with pytest.raises(OfferError, match="sends neither") as refused:
+        check_offer(both(direction=direction).replace("a=sendrecv", "a=x"), SETTINGS, "publish")
+    assert refused.value.param == "direction"
+
+
+def test_duplex_does_both_and_a_viewer_sends_nothing() -> None:
+    sdp = session(section("audio", 0), section("video", 1, direction="sendrecv"))
+    checked = check_offer(sdp, SETTINGS, "duplex")
+    assert checked.sends == {"video"} and checked.audio and checked.video_codec == "VP8"
+    assert not check_offer(sdp, SETTINGS).sends
+    with pytest.raises(OfferError, match="receives neither"):
+        check_offer(session(section("video", 0, direction="sendonly")), SETTINGS, "duplex")
+
+
+def test_any_profile_of_h264_is_received_but_not_sent() -> None:
+    line = "a=fmtp:97 packetization-mode=1;profile-level-id=640028\r\n"
+    offer = session(section("video", 0, direction="sendrecv", more=line))
+    offer = offer.replace("VP8/90000", "H264/90000")
+    assert check_offer(offer, SETTINGS, "publish").restored == {97: "640028"}
+    with pytest.raises(OfferError) as refused:
+        check_offer(offer, SETTINGS)
+    assert refused.value.code == "no_common_codec"
