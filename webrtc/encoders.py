@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 import av
 import numpy as np
@@ -18,8 +18,9 @@ from av.audio.codeccontext import AudioCodecContext
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import PictureType
 
+from onbeat.webrtc.made import Packet
+
 T = TypeVar("T")
-Packet: TypeAlias = "av.Packet[Any]"
 Picture = npt.NDArray[np.uint8]
 
 VIDEO_CLOCK = 90_000
@@ -75,6 +76,25 @@ def _frame(picture: Picture, pts: int, keyframe: bool) -> av.VideoFrame:
 
 def _size(picture: Picture) -> tuple[int, int]:
     return picture.shape[1], picture.shape[0] * 2 // 3
+
+
+def shrunk(picture: Picture, divisor: int) -> Picture:
+    """I420 [height * 3 // 2, width] with sides divided by 1 or 2: the mean of each 2x2 pixels.
+
+    For 2, width must be a multiple of 4 and height of 8, so that the planes stay whole rows.
+    """
+    if divisor == 1:
+        return picture
+    width, height = _size(picture)
+    assert divisor == 2 and not width % 4 and not height % 8, (divisor, width, height)
+    chroma = picture[height:].reshape(height, width // 2)
+    luma, both = _halved(picture[:height]), _halved(chroma)
+    return np.concatenate([luma, both.reshape(height // 4, width // 2)])
+
+
+def _halved(plane: Picture) -> Picture:
+    wide = plane[0::2].astype(np.uint16) + plane[1::2]
+    return ((wide[:, 0::2] + wide[:, 1::2] + 2) >> 2).astype(np.uint8)
 
 
 def _context(codec: str, size: tuple[int, int], fps: int, bitrate: int) -> VideoCodecContext:

@@ -230,6 +230,8 @@ class Peer:
 
         def report(info: RtcpReceiverInfo) -> None:
             self._reports[track.kind] = info
+            if track.kind == "video":
+                self._broadcast.lost(self._viewer, info.fraction_lost / 256)
             reports.hear(info)
             self._round_trip = reports.round_trip
 

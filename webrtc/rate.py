@@ -4,9 +4,15 @@ Pure state machines over instants that the caller gives (seconds on one clock).
 """
 
 from collections import deque
-from collections.abc import Hashable
 
 from onbeat.webrtc.encoders import MIN_BITRATE
+
+FALL_LOSS, RISE_LOSS = 0.10, 0.02
+"""Shares of packets lost above which a rate falls, and above which it does not rise."""
+FALL_EVERY = 1.0
+CLEAN_FOR = 3.0
+TAKEN_BACK_WITHIN = 10.0
+"""Seconds: between falls for losses; without losses before a rise; of a rise that was too much."""
 
 
 class KeyframeGate:
@@ -33,6 +39,10 @@ class KeyframeGate:
         self._wanted, self._last = False, now
         return True
 
+    def closed(self, now: float) -> bool:
+        """Whether no keyframe may be made at `now`, because the last one is too fresh."""
+        return now - self._last < self._interval
+
     def made(self, now: float) -> None:
         """The encoder made a keyframe of its own accord: all requests so far are met."""
         self._wanted, self._last = False, now
@@ -58,14 +68,15 @@ class RateMeter:
             self._sent.popleft()
 
 
-class BitrateControl:
-    """The lowest limit among the viewers, followed down at once and up slowly.
+class LinkRate:
+    """What one viewer's link is trusted with: followed down at once and up slowly.
 
     An estimate says little about the link while less is sent than the link carries: it starts near
     what arrives, rises by some percent a second and is capped at 1.5 times what arrives. Only one
-    below the rate really sent, twice running, is a limit. Moves smaller than a quarter are ignored,
-    because a move costs VP8 a keyframe. A rise is at most half of the rate, waits `up_after`
-    seconds since the last move, and twice as long after each rise that had to be taken back.
+    below the rate really sent, twice running, is a limit. Losses above a tenth lower the rate, and
+    those above a fiftieth forbid to raise it (draft-ietf-rmcat-gcc-02, section 6). A rise is at
+    most half of the rate, waits `up_after` seconds since the last move, and twice as long after one
+    that had to be taken back. The first `settle` seconds count nothing.
     """
 
     def __init__(self, nominal: int, *, up_after: float = 6.0, settle: float = 2.0) -> None:
@@ -73,37 +84,46 @@ class BitrateControl:
         self.target = nominal
         self._first_wait = self._wait = up_after
         self._settle = settle
-        self._limits: dict[Hashable, int] = {}
-        self._low: dict[Hashable, int] = {}
-        self._since: dict[Hashable, float] = {}
-        self._moved_at = self._rose_at = float("-inf")
+        self._low = 0
+        self._since: float | None = None
+        self._moved_at = self._rose_at = self._lossy_at = float("-inf")
 
-    def estimate(self, viewer: Hashable, estimate: int, sent: float, now: float) -> int:
-        """Take a viewer's estimate (REMB) and the rate sent to it lately, bits per second.
-
-        The answer is the rate to encode at. A viewer's first `settle` seconds count nothing.
-        """
-        if now - self._since.setdefault(viewer, now) >= self._settle:
-            low = self._low.get(viewer, 0) + 1 if estimate < sent else 0
-            self._low[viewer] = low
-            if low != 1:
-                self._limits[viewer] = estimate if low else self.nominal
-            self._move(now)
+    def estimate(self, estimate: int, sent: float, now: float) -> int:
+        """Take the receiver's estimate (REMB) and the rate sent lately, bits per second."""
+        if self._settled(now):
+            self._low = self._low + 1 if estimate < sent else 0
+            if self._low != 1:
+                self._move(estimate if self._low else self.nominal, now)
         return self.target
 
-    def forget(self, viewer: Hashable, now: float) -> int:
-        for known in (self._since, self._low, self._limits):
-            known.pop(viewer, None)
-        self._move(now)
+    def lost(self, fraction: float, now: float) -> int:
+        """Take the share of packets lost since the last report, 0 to 1 (RFC 3550, 6.4.1)."""
+        if self._settled(now):
+            if fraction > RISE_LOSS:
+                self._lossy_at = now
+            if fraction > FALL_LOSS and now - self._moved_at >= FALL_EVERY:
+                self._fall(round(self.target * (1 - fraction / 2)), now)
         return self.target
 
-    def _move(self, now: float) -> None:
-        lowest = min(self._limits.values(), default=self.nominal)
-        wanted = min(self.nominal, max(MIN_BITRATE, lowest))
+    def _settled(self, now: float) -> bool:
+        self._since = now if self._since is None else self._since
+        return now - self._since >= self._settle
+
+    def _move(self, limit: int, now: float) -> None:
+        wanted = min(self.nominal, max(MIN_BITRATE, limit))
         if wanted <= 0.75 * self.target:
-            taken_back = now - self._rose_at < 10.0
-            self._wait = min(60.0, 2 * self._wait) if taken_back else self._first_wait
-            self.target, self._moved_at = wanted, now
-        elif wanted >= 1.25 * self.target and now - self._moved_at >= self._wait:
+            self._fall(wanted, now)
+        elif wanted > self.target and self._may_rise(now):
             self.target, self._moved_at = min(wanted, self.target * 3 // 2), now
             self._rose_at = now
+
+    def _may_rise(self, now: float) -> bool:
+        clean = now - self._lossy_at >= CLEAN_FOR
+        return clean and now - self._moved_at >= self._wait
+
+    def _fall(self, wanted: int, now: float) -> None:
+        if now - self._rose_at < TAKEN_BACK_WITHIN:
+            self._wait, self._rose_at = min(60.0, 2 * self._wait), float("-inf")
+        elif now - self._moved_at >= TAKEN_BACK_WITHIN:
+            self._wait = self._first_wait
+        self.target, self._moved_at = max(MIN_BITRATE, wanted), now

@@ -1,117 +1,121 @@
 """A shared encode: one encoder in its lane, with its keyframe and rate rules. Knows no viewers."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import av
-
-from onbeat.webrtc.encoders import (
-    EncoderPool,
-    OpusEncoder,
-    Packet,
-    Picture,
-    nominal_bitrate,
-    video_encoder,
-)
+from onbeat.webrtc.encoders import EncoderPool, OpusEncoder, Picture, shrunk, video_encoder
 from onbeat.webrtc.lane import Hooks, Lane
-from onbeat.webrtc.rate import BitrateControl, KeyframeGate, RateMeter
+from onbeat.webrtc.made import Made, Packet, restamped
+from onbeat.webrtc.rate import KeyframeGate, RateMeter
+from onbeat.webrtc.renditions import Rendition
 from onbeat.webrtc.sound import DueSound
 from onbeat.webrtc.tally import Ticket
 
 SOUND_SLOTS = 12
 """As many sounds may wait as one late tick of the clock can bring."""
-GROUP = 12
+GROUP = 40
 """At most so many pictures, a keyframe first, are sent at once to one who joins."""
+STALE = 1.0
+"""Seconds after its last picture from which a group starts nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class Shot:
+    """A picture to encode: I420 [height * 3 // 2, width], `pts` in 90 kHz ticks; no ticket for a
+    repeat, which counts nowhere."""
+
     picture: Picture
     pts: int
     fps: int
-    ticket: Ticket | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """One encoded picture; `ticket` is None for a repeat, which counts nowhere."""
-
-    codec: str
-    packet: Packet
-    keyframe: bool
-    seconds: float
+    revision: int
     ticket: Ticket | None
 
 
 class SharedVideo:
-    """`deliver(made)` on the loop for each picture. One picture may wait for the encoder."""
+    """`deliver(made, ticket)` on the loop for each picture. One may wait for the encoder."""
 
     def __init__(
         self,
         codec: str,
-        size: tuple[int, int],
+        rendition: Rendition,
         fps: int,
         pool: EncoderPool,
-        deliver: Callable[[Made], None],
+        deliver: Callable[[Made, Ticket | None], None],
         clock: Callable[[], float],
     ) -> None:
-        self.codec = codec
+        self.codec, self.rendition = codec, rendition
         self.gate = KeyframeGate()
-        self.rate = BitrateControl(nominal_bitrate(*size, fps))
-        self._encoder = video_encoder(codec, self.rate.nominal)
+        self._encoder = video_encoder(codec, rendition.nominal)
         self._deliver, self._clock = deliver, clock
         self._sent = RateMeter()
         self._group: list[Made] = []
         self._group_at = float("-inf")
-        hooks = Hooks(start=self._start, done=self._done, dropped=self._dropped)
-        self._lane: Lane[_Job, list[Packet]] = Lane(pool, 1, hooks)
+        hooks = Hooks(start=self._start, done=self._done, dropped=_dropped)
+        self._lane: Lane[Shot, list[Packet]] = Lane(pool, 1, hooks)
+        size = (rendition.width, rendition.height)
         self._lane.warm(lambda: self._encoder.prepare(*size, fps))
 
-    def offer(self, picture: Picture, pts: int, fps: int, ticket: Ticket | None) -> None:
-        self._lane.offer(_Job(picture=picture, pts=pts, fps=fps, ticket=ticket))
+    def offer(self, shot: Shot) -> None:
+        self._lane.offer(shot)
 
-    def estimate(self, viewer: Hashable, bits_per_second: int) -> None:
-        now = self._clock()
-        sent = self._sent.rate(now)
-        self._encoder.bitrate = self.rate.estimate(viewer, bits_per_second, sent, now)
+    @property
+    def bitrate(self) -> int:
+        """Bits per second that it is asked to make; set from the next picture on."""
+        return self._encoder.bitrate
+
+    @bitrate.setter
+    def bitrate(self, bits_per_second: int) -> None:
+        self._encoder.bitrate = bits_per_second
+
+    def sent_rate(self) -> float:
+        """Bits per second that came out lately."""
+        return self._sent.rate(self._clock())
 
     def group(self) -> list[Made]:
-        """The pictures since the last keyframe, while they are few and fresh; else nothing.
+        """The pictures since a keyframe too fresh for another one; else nothing.
 
-        A joiner that gets them needs no keyframe of its own. They are stamped a millisecond apart,
-        so that a receiver shows the last one and does not take the others for a slow network.
+        A joiner that gets them need not wait for a keyframe of its own. They are stamped a
+        millisecond apart, so that a receiver shows the last one and does not take the others for a
+        slow network.
         """
-        if not self._group or self._clock() - self._group_at > 1.0:
+        now = self._clock()
+        if not self._group or not self.gate.closed(now) or now - self._group_at > STALE:
             return []
         last = len(self._group) - 1
         newest = self._group[last].packet.pts or 0
-        return [_restamped(made, newest - 90 * (last - n)) for n, made in enumerate(self._group)]
-
-    def forget(self, viewer: Hashable) -> None:
-        self._encoder.bitrate = self.rate.forget(viewer, self._clock())
+        return [
+            replace(made, packet=restamped(made.packet, newest - 90 * (last - number)))
+            for number, made in enumerate(self._group)
+        ]
 
     def close(self) -> None:
         self._lane.close()
 
-    def _start(self, job: _Job) -> Callable[[], list[Packet]]:
+    def _start(self, shot: Shot) -> Callable[[], list[Packet]]:
         keyframe = self.gate.take(self._clock())
-        return lambda: self._encoder.encode(job.picture, job.pts, job.fps, keyframe)
+        divisor = self.rendition.divisor
+        return lambda: self._encoder.encode(
+            shrunk(shot.picture, divisor), shot.pts, shot.fps, keyframe
+        )
 
-    def _done(self, job: _Job, packets: list[Packet], seconds: float) -> None:
+    def _done(self, shot: Shot, packets: list[Packet], seconds: float) -> None:
         if not packets:
-            self._dropped(job)
+            _dropped(shot)
             return
         assert len(packets) == 1, len(packets)
-        keyframe = packets[0].is_keyframe
         made = Made(
             codec=self.codec,
+            level=self.rendition.level,
+            width=self.rendition.width,
+            height=self.rendition.height,
+            fps=shot.fps,
+            revision=shot.revision,
             packet=packets[0],
-            keyframe=keyframe,
+            keyframe=packets[0].is_keyframe,
             seconds=seconds,
-            ticket=job.ticket,
         )
         self._remember(made, self._clock())
-        self._deliver(made)
+        self._deliver(made, shot.ticket)
 
     def _remember(self, made: Made, now: float) -> None:
         self._sent.add(8 * made.packet.size, now)
@@ -124,9 +128,10 @@ class SharedVideo:
         self._group.append(made)
         self._group_at = now
 
-    def _dropped(self, job: _Job) -> None:
-        if job.ticket is not None:
-            job.ticket.lost()
+
+def _dropped(shot: Shot) -> None:
+    if shot.ticket is not None:
+        shot.ticket.lost()
 
 
 class SharedSound:
@@ -152,9 +157,3 @@ class SharedSound:
 
     def close(self) -> None:
         self._lane.close()
-
-
-def _restamped(made: Made, pts: int) -> Made:
-    packet: Packet = av.Packet(bytes(made.packet))
-    packet.pts, packet.time_base = pts, made.packet.time_base
-    return replace(made, packet=packet, ticket=None)

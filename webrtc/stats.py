@@ -25,6 +25,8 @@ class BroadcastStats:
     and "encoder" (replaced while the previous frame was encoded). audio_underrun_s: silence sent
     for want of sound. encode_ms: one picture in the encoder; send_ms: packing, protecting and
     sending one picture to one viewer; lateness_ms: from playout instant to the viewers' queues.
+    bitrate: asked of each encoder, by codec, further renditions as "VP8/1"; moved: how often
+    viewers took another rendition.
     first_frame_at: on the broadcast's clock, None before. reanchored: how often the clock was
     moved because chunks came too late, offset_s: by how much it stands behind now.
     """
@@ -42,6 +44,7 @@ class BroadcastStats:
     keyframes: int = 0
     keyframe_requests: int = 0
     bitrate: dict[str, int] = field(default_factory=dict)
+    moved: int = 0
     viewers: int = 0
     fps_sent: float = 0.0
     first_frame_at: float | None = None

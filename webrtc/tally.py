@@ -56,6 +56,7 @@ class Tally:
         viewers: Sequence[Viewer],
         keyframe_requests: int,
         bitrate: dict[str, int],
+        moved: int,
         reanchored: int,
         offset_s: float,
     ) -> BroadcastStats:
@@ -76,6 +77,7 @@ class Tally:
             keyframes=self._keyframes,
             keyframe_requests=keyframe_requests,
             bitrate=bitrate,
+            moved=moved,
             viewers=len(viewers),
             fps_sent=float(sum(now - at <= 1.0 for at in self._recent)),
             first_frame_at=self._first,

@@ -12,10 +12,12 @@ from typing import Literal
 
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 
-from onbeat.webrtc.encoders import Packet
+from onbeat.webrtc.made import Made, Packet, restamped
 
 VIDEO_QUEUE = 60
 AUDIO_QUEUE = 100
+MILLISECOND = 90
+"""Ticks of the 90 kHz clock."""
 SOUND_ALONE_AFTER = 2.0
 """Seconds. A viewer whose picture does not start hears the sound without it after this long."""
 
@@ -80,7 +82,13 @@ class PacketTrack(MediaStreamTrack):
 
 
 class Viewer:
-    """Made by a peer, known to one broadcast. `on_started(viewer)` when it can take packets."""
+    """Made by a peer, known to one broadcast. `on_started(viewer)` when it can take packets.
+
+    `level` is the rendition it gets. It goes over to `wanted` with a keyframe of that one, its time
+    stamps rising all the while; aiortc numbers the packets of each viewer, so those run on.
+    """
+
+    counts = True
 
     def __init__(
         self,
@@ -91,16 +99,19 @@ class Viewer:
         on_keyframe_wanted: Callable[["Viewer"], None],
     ) -> None:
         self.id = secrets.token_hex(4)
-        self.video_codec, self._on_started = video_codec, on_started
+        self.video_codec: str | None = video_codec
+        self._on_started = on_started
         self._on_keyframe_wanted = on_keyframe_wanted
         self.video = PacketTrack("video", VIDEO_QUEUE, self._begin) if video_codec else None
         self.audio = PacketTrack("audio", AUDIO_QUEUE, self._begin) if audio else None
         self.ended = asyncio.Event()
+        self.level = self.wanted = 0
         self.started_at: float | None = None
         self.first_frame_at: float | None = None
         self.last_sent_at: dict[str, float] = {}
         self.overflows = 0
         self._needs_keyframe = True
+        self._newest = -1
 
     def _begin(self) -> None:
         if self.started_at is None:
@@ -111,20 +122,40 @@ class Viewer:
     def connected(self) -> bool:
         return self.started_at is not None and not self.ended.is_set()
 
-    def offer_video(self, packet: Packet, keyframe: bool, now: float) -> bool:
-        """Whether the viewer got the packet. After a gap it gets none until a keyframe."""
-        if self.video is None or not self.connected or (self._needs_keyframe and not keyframe):
+    @property
+    def listens(self) -> bool:
+        return self.audio is not None
+
+    def offer_video(self, made: Made, now: float) -> bool:
+        """Whether the viewer got the picture. After a gap it gets none until a keyframe."""
+        if self.video is None or not self.connected or not self._takes(made):
             return False
-        if not self.video.put(packet):
+        if not self.video.put(self._rising(made)):
             self.overflows += 1
             self._needs_keyframe = True
             self.video.clear()
             self._on_keyframe_wanted(self)
             return False
+        self.level = made.level
         self._needs_keyframe = False
         self.first_frame_at = self.first_frame_at or now
         self.last_sent_at["video"] = now
         return True
+
+    def _takes(self, made: Made) -> bool:
+        if made.keyframe:
+            return made.level in (self.level, self.wanted)
+        return made.level == self.level and not self._needs_keyframe
+
+    def _rising(self, made: Made) -> Packet:
+        """The packet; a millisecond after the last where its instant was sent already."""
+        stamp = made.packet.pts or 0
+        packet = made.packet
+        if stamp <= self._newest:
+            stamp = self._newest + MILLISECOND
+            packet = restamped(packet, stamp)
+        self._newest = stamp
+        return packet
 
     def offer_audio(self, packet: Packet, now: float) -> bool:
         """Whether the viewer got the packet. Sound starts with the first picture."""

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from onbeat.webrtc.broadcast import Broadcast
-from onbeat.webrtc.encoders import EncoderPool, Packet
+from onbeat.webrtc.encoders import EncoderPool
+from onbeat.webrtc.made import Packet
 from onbeat.webrtc.media import MediaChunk
 from onbeat.webrtc.viewer import Viewer
 
@@ -59,7 +60,8 @@ class Stage:
         self.broadcast._disarm()
 
     def _encoding(self) -> bool:
-        shared = [*self.broadcast._video.values(), self.broadcast._sound]
+        lanes = [lane for video in self.broadcast._video.values() for lane in video.lanes()]
+        shared = [*lanes, self.broadcast._sound]
         return any(each is not None and each._lane._busy for each in shared)
 
     async def play(self, start: float, stop: float, step: float = 0.01) -> None:
@@ -129,7 +131,7 @@ async def test_a_busy_encoder_costs_the_older_picture(
     stage.watch()
     await asyncio.sleep(0.05)
     stage.broadcast.push(chunk(0, 1000.0))
-    lane = stage.broadcast._video["VP8"]._lane
+    lane = stage.broadcast._video["VP8"].lanes()[0]._lane
     lane._busy = True
     for number in range(4):
         stage.clock.now = 1000.0 + 0.05 * number
@@ -173,7 +175,7 @@ async def test_sound_waits_for_the_first_picture(stage: Stage, chunk: Make) -> N
     for index in range(3):
         stage.broadcast.push(chunk(index, 1000.0 + 0.2 * index))
     await stage.play(1000.0, 1000.1, 0.02)
-    lane = stage.broadcast._video["VP8"]
+    lane = stage.broadcast._video["VP8"].lanes()[0]
     lane._group.clear()
     lane.gate.made(1000.1)  # so that the next keyframe may come at 1000.6 only
     stage.video, stage.audio = [], []
@@ -227,3 +229,18 @@ async def test_after_close_nothing_happens(stage: Stage, chunk: Make) -> None:
     stage.broadcast.close()
     stage.broadcast.push(chunk(0, 1000.0))
     assert viewer.ended.is_set() and stage.broadcast.stats().viewers == 0
+
+
+async def test_who_joins_while_nothing_new_comes_gets_the_last_picture_soon(
+    stage: Stage, chunk: Make
+) -> None:
+    stage.watch()
+    await asyncio.sleep(0.05)
+    stage.broadcast.push(chunk(0, 1000.0))
+    await stage.play(1000.0, 1002.02, 0.02)
+    first = len(stage.video)
+    stage.watch()
+    await asyncio.sleep(0.05)
+    await stage.play(1002.02, 1002.16, 0.02)
+    late = stage.video[first:]
+    assert late and late[0].is_keyframe
