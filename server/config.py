@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from platformdirs import user_data_path
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from onbeat.server.media_settings import MediaSettings
 
 ENV_PREFIX = "ONBEAT_"
 CONFIG_VARIABLE = "ONBEAT_CONFIG"
@@ -32,7 +34,7 @@ class SettingsError(ValueError):
     """Settings that cannot be used; the text names field, value and what is allowed."""
 
 
-class Settings(BaseSettings):
+class Settings(MediaSettings):
     """Everything that can be set. Units are in the names or the descriptions."""
 
     model_config = SettingsConfigDict(

@@ -174,6 +174,11 @@ class Broadcast:
         if video is not None:
             video.request_keyframe(member)
 
+    def refresh(self) -> None:
+        """Have the next picture be a keyframe for everybody: the scene starts anew."""
+        for member in self._members:
+            self.request_keyframe(member)
+
     def estimate(self, viewer: Viewer, bits_per_second: int) -> None:
         """A viewer's receiver estimates what its link carries (REMB)."""
         video = self._video_of(viewer)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import av
 import numpy as np
@@ -19,6 +19,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import PictureType
 
 from onbeat.webrtc.made import Packet
+from onbeat.webrtc.nvenc import NVENC, OPTIONS, nvenc_works
 
 T = TypeVar("T")
 Picture = npt.NDArray[np.uint8]
@@ -32,10 +33,17 @@ OPUS_FRAME = 960
 MIN_BITRATE, LOW_BITRATE, MAX_BITRATE = 150_000, 400_000, 4_000_000
 
 
-class EncoderPool:
-    """The threads of all encoders of this process, as many as cores: never the loop's own pool."""
+Hardware = Literal["auto", "x264", "nvenc"]
 
-    def __init__(self, workers: int | None = None) -> None:
+
+class EncoderPool:
+    """The threads of all encoders of this process, as many as cores: never the loop's own pool.
+
+    h264: what encodes H.264; "auto" takes the GPU where it can.
+    """
+
+    def __init__(self, workers: int | None = None, h264: Hardware = "auto") -> None:
+        self.h264: Hardware = h264
         self.workers = workers or os.cpu_count() or 1
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="onbeat-encode")
 
@@ -151,13 +159,14 @@ class Vp8Encoder:
 
 
 class H264Encoder:
-    """x264, constrained to what every browser decodes; Annex B, SPS and PPS before each IDR.
+    """x264 or NVENC, as every browser decodes it; Annex B, SPS and PPS before each IDR.
 
-    The rate moves in place below the rate that the encoder was built for.
+    The rate moves in place, with x264 below the rate that the encoder was built for.
     """
 
-    def __init__(self, bitrate: int) -> None:
+    def __init__(self, bitrate: int, hardware: Hardware = "x264") -> None:
         self.bitrate = bitrate
+        self._hardware: Hardware = hardware
         self._context: VideoCodecContext | None = None
         self._built_for = (0, 0)
 
@@ -170,11 +179,16 @@ class H264Encoder:
     def _opened(self, size: tuple[int, int], fps: int) -> VideoCodecContext:
         bitrate = self.bitrate
         top, built_fps = self._built_for
-        if self._context is None or fps != built_fps or bitrate > top:
-            self._context, self._built_for = self._build(size, fps, bitrate), (bitrate, fps)
+        on_gpu = self._on_gpu()
+        if self._context is None or fps != built_fps or (bitrate > top and not on_gpu):
+            build = _nvenc if on_gpu else self._build
+            self._context, self._built_for = build(size, fps, bitrate), (bitrate, fps)
         elif self._context.bit_rate != bitrate:
             self._context.bit_rate = bitrate
         return self._context
+
+    def _on_gpu(self) -> bool:
+        return self._hardware == "nvenc" or (self._hardware == "auto" and nvenc_works())
 
     @staticmethod
     def _build(size: tuple[int, int], fps: int, bitrate: int) -> VideoCodecContext:
@@ -192,12 +206,18 @@ class H264Encoder:
         return context
 
 
-def video_encoder(codec: str, bitrate: int) -> VideoEncoder:
-    """`codec` is "VP8" or "H264"."""
-    encoders: dict[str, Callable[[int], VideoEncoder]] = {"VP8": Vp8Encoder, "H264": H264Encoder}
-    if codec not in encoders:
-        raise ValueError(f"codec {codec!r} is not one of {sorted(encoders)}")
-    return encoders[codec](bitrate)
+def _nvenc(size: tuple[int, int], fps: int, bitrate: int) -> VideoCodecContext:
+    context = _context(NVENC, size, fps, bitrate)
+    context.options = {**OPTIONS, "bufsize": str(bitrate), "profile": "baseline"}
+    context.open()
+    return context
+
+
+def video_encoder(codec: str, bitrate: int, h264: Hardware = "x264") -> VideoEncoder:
+    """`codec` is "VP8" or "H264"; `h264` says what encodes the latter."""
+    if codec not in ("VP8", "H264"):
+        raise ValueError(f"codec {codec!r} is not one of H264, VP8")
+    return Vp8Encoder(bitrate) if codec == "VP8" else H264Encoder(bitrate, h264)
 
 
 class OpusEncoder:

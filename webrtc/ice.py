@@ -26,17 +26,6 @@ def host_addresses(wanted: Sequence[str] | None, limit: int) -> list[str]:
     return found[:limit] or list(LOOPBACK)
 
 
-def bind_to(connection: Connection, addresses: Sequence[str]) -> None:
-    """Have `connection` gather candidates on `addresses` instead of on those aioice finds."""
-    gather = connection.get_component_candidates
-
-    async def on_addresses(component: int, addresses: list[str], timeout: int = 5) -> Any:
-        return await gather(component=component, addresses=chosen, timeout=timeout)
-
-    chosen = list(addresses)
-    connection.get_component_candidates = on_addresses  # type: ignore[method-assign]
-
-
 def usable_candidate(line: str, private: bool) -> bool:
     """Whether an "a=candidate:..." line names an address worth and safe to try.
 

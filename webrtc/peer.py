@@ -30,9 +30,10 @@ from onbeat.webrtc.control import LABEL, ControlChannel, Message
 from onbeat.webrtc.encoders import OPUS_CLOCK, VIDEO_CLOCK
 from onbeat.webrtc.fragment import Fragment, restart_answer
 from onbeat.webrtc.h264 import restored
-from onbeat.webrtc.ice import bind_to, drop_sockets, guard_datagrams, host_addresses
+from onbeat.webrtc.ice import drop_sockets, guard_datagrams, host_addresses
 from onbeat.webrtc.ingest import Ingest, InputSink
 from onbeat.webrtc.offer import PARSER_ERRORS, CheckedOffer, Role, check_offer
+from onbeat.webrtc.ports import bind_to
 from onbeat.webrtc.restart import add_candidates, restart
 from onbeat.webrtc.rtcp import Feedback, SenderReports, hear_sender, hear_transport
 from onbeat.webrtc.settings import OfferError, PeerSettings
@@ -132,6 +133,7 @@ class Peer:
             "state": self.state,
             "close_reason": self.close_reason,
             "video_codec": viewer.video_codec,
+            "rendition": viewer.level if viewer.video_codec else None,
             "audio": viewer.audio is not None,
             "age_s": now - self._created_at,
             "connect_ms": _since(self._created_at, self._connected_at),
@@ -210,7 +212,8 @@ class Peer:
         settings = self._settings
         addresses = host_addresses(settings.host_addresses, settings.max_host_addresses)
         for transport in self._transports():
-            bind_to(transport.transport._connection, addresses)
+            connection = transport.transport._connection
+            bind_to(connection, addresses, settings.ports, settings.public_address)
             hear_transport(transport, self._on_alive, self._on_picture_lost)
 
     def _transports(self) -> set[RTCDtlsTransport]:
@@ -296,8 +299,13 @@ class Peer:
             return "receiver silent"
         if self._stopped_sending(now):
             return "publisher silent"
-        silent = now - control.last_at if control and control.pinged and control.last_at else 0.0
-        return "heartbeat lost" if silent > settings.heartbeat_deadline else None
+        pinged = control is not None and control.pinged
+        silent = now - self._last_heard()
+        return "heartbeat lost" if pinged and silent > settings.heartbeat_deadline else None
+
+    def _last_heard(self) -> float:
+        """The last sign of life: authenticated RTCP or a message."""
+        return max(self._heard_at, (self._control and self._control.last_at) or 0.0)
 
     def _is_silent(self, now: float) -> bool:
         """No RTCP, and no message, for longer than a receiver of what is sent would take.
@@ -306,7 +314,7 @@ class Peer:
         """
         deadline = self._settings.silence_deadline
         sent = self._viewer.last_sent_at
-        heard = max(self._heard_at, (self._control and self._control.last_at) or 0.0)
+        heard = self._last_heard()
         if now - heard <= deadline or not sent or now - max(sent.values()) > 1.0:
             return False
         video_flows = now - sent.get("video", float("-inf")) < 1.0

@@ -22,12 +22,14 @@ class PeerSettings:
 
     host_addresses: addresses to bind and to offer; None = all of this machine's, or loopback where
     there is no other. private_candidates: whether private, loopback and link-local addresses named
-    in an offer are tried (a public server says no). video_codecs: by preference, "VP8", "H264".
+    in an offer are tried (a public server says no). ports: first and last UDP port to bind, None =
+    any. public_address: offered in the place of the bound ones, for a server behind a 1:1 NAT.
+    video_codecs: by preference, "VP8", "H264".
     """
 
     connect_deadline: float = 15.0
-    silence_deadline: float = 5.0
-    heartbeat_deadline: float = 15.0
+    silence_deadline: float = 4.5
+    heartbeat_deadline: float = 4.5
     close_timeout: float = 3.0
 
     max_offer_bytes: int = 64 * 1024
@@ -44,5 +46,7 @@ class PeerSettings:
     video_codecs: tuple[str, ...] = ("VP8", "H264")
     host_addresses: tuple[str, ...] | None = None
     max_host_addresses: int = 4
+    ports: tuple[int, int] | None = None
+    public_address: str | None = None
     private_candidates: bool = True
     max_received_datagrams: int = 512

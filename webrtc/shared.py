@@ -45,7 +45,7 @@ class SharedVideo:
     ) -> None:
         self.codec, self.rendition = codec, rendition
         self.gate = KeyframeGate()
-        self._encoder = video_encoder(codec, rendition.nominal)
+        self._encoder = video_encoder(codec, rendition.nominal, pool.h264)
         self._deliver, self._clock = deliver, clock
         self._sent = RateMeter()
         self._group: list[Made] = []

@@ -20,7 +20,8 @@ from onbeat.server.api import (
 from onbeat.server.api.front import Front
 from onbeat.server.api.guard import Guard
 from onbeat.server.api.hub import EngineHub
-from onbeat.server.api.media import Media, webrtc_media
+from onbeat.server.api.media import Media
+from onbeat.server.api.media_setup import webrtc_media
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import EngineClient
 
@@ -28,13 +29,16 @@ ROUTERS = (sessions_routes.router, videos.router, whep.router, status_routes.rou
 
 
 def create_app(
-    settings: Settings, engine: EngineClient, media: Callable[[], Media] = webrtc_media
+    settings: Settings, engine: EngineClient, media: Callable[[], Media] | None = None
 ) -> FastAPI:
-    """The application. It owns `engine`: starts it, and closes it at the end."""
+    """The application. It owns `engine`: starts it, and closes it at the end.
+
+    media: makes a stand-in for WebRTC on the event loop.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        front = Front(settings, EngineHub(engine), media())
+        front = Front(settings, EngineHub(engine), media() if media else webrtc_media(settings))
         app.state.front = front
         await front.start()
         try:

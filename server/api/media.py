@@ -3,6 +3,7 @@
 Tests put a stand-in here. What it is not: any of the transport, which is `onbeat.webrtc`.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from onbeat.webrtc.media import MediaChunk
 from onbeat.webrtc.peer import Peer, answer_offer
 from onbeat.webrtc.settings import PeerSettings
 from onbeat.webrtc.stats import BroadcastStats
+from onbeat.webrtc.turn import IceServer, TurnSettings, ice_servers
 
 OnMessage = Callable[[dict[str, Any]], None]
 
@@ -53,15 +55,26 @@ class Media(Protocol):
         """Raises `onbeat.webrtc.settings.OfferError` for an offer that is not taken."""
         ...
 
+    def ice_servers(self, user: str) -> list[IceServer]:
+        """What a client may use to get through; `user` shows in the relay's log."""
+        ...
+
     async def close(self) -> None: ...
 
 
 class WebRtcMedia:
     """Media over aiortc, with one pool of encoder threads."""
 
-    def __init__(self, settings: PeerSettings) -> None:
-        self._settings = settings
-        self._encoders = EncoderPool()
+    def __init__(
+        self,
+        settings: PeerSettings,
+        encoders: EncoderPool,
+        *,
+        max_renditions: int = 3,
+        turn: TurnSettings | None = None,
+    ) -> None:
+        self._settings, self._encoders = settings, encoders
+        self._max_renditions, self._turn = max_renditions, turn
 
     def broadcast(self, ready: EngineReady) -> BroadcastLike:
         return Broadcast(
@@ -70,7 +83,11 @@ class WebRtcMedia:
             fps=ready.fps,
             sample_rate=ready.sample_rate,
             encoders=self._encoders,
+            max_renditions=self._max_renditions,
         )
+
+    def ice_servers(self, user: str) -> list[IceServer]:
+        return ice_servers(self._turn, user, time.time())
 
     async def answer(
         self, offer: str, broadcast: BroadcastLike, on_message: OnMessage | None
@@ -105,8 +122,3 @@ class _WebRtcPeer:
 
     async def close(self) -> None:
         await self._peer.close()
-
-
-def webrtc_media() -> Media:
-    """Media with the default limits of a peer."""
-    return WebRtcMedia(PeerSettings())

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 from aioice import Connection
 
-from onbeat.webrtc.ice import bind_to
+from onbeat.webrtc.ports import bind_to
 from onbeat.webrtc.restart import MAX_REMOTE, add_candidates, restart
 
 SECONDS = 10

@@ -8,6 +8,7 @@ from onbeat.server.engine.messages import EngineReady
 from onbeat.webrtc.media import MediaChunk
 from onbeat.webrtc.settings import OfferError
 from onbeat.webrtc.stats import BroadcastStats, Percentiles
+from onbeat.webrtc.turn import IceServer
 
 OFFER = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\n"
 ANSWER = "v=0\r\nan answer\r\n"
@@ -73,6 +74,9 @@ class FakeMedia:
         await asyncio.sleep(self.delay)
         self.peers.append(FakePeer(on_message))
         return self.peers[-1]
+
+    def ice_servers(self, user: str) -> list[IceServer]:
+        return []
 
     async def close(self) -> None:
         self.closed = True
