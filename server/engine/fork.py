@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from onbeat.server.engine.messages import OpenStream
 from onbeat.server.engine.streams import Conditions, Stream
+from onbeat.server.engine.switch import continued
 
 
 def wrong_fork(command: OpenStream, streams: Mapping[str, Stream]) -> str | None:
@@ -35,7 +36,7 @@ def parent_of(command: OpenStream, streams: Mapping[str, Stream]) -> Stream | No
 def inherited(parent: Stream, wanted: Conditions) -> tuple[Conditions, Conditions | None]:
     """What a fork begins under, and what is pending: a prompt that differs from the parent's."""
     now = replace(parent.now, seed=wanted.seed, steps=wanted.steps, revision=wanted.revision)
-    return now, None if wanted.prompt == parent.now.prompt else wanted
+    return now, continued(now) if wanted.prompt == parent.now.prompt else wanted
 
 
 def share_pages(fork: Stream, parent: Stream) -> None:

@@ -43,6 +43,8 @@ class Ladder:
     calm_chunks: int
     bends: bool = True
     level: int = 0
+    floor: int = 0
+    """The best level that is worth giving: the viewers' links carry no better picture."""
     _calm: int = 1 << 30
     """Chunks since the last one that ended early."""
     _rising: bool = False
@@ -65,9 +67,14 @@ class Ladder:
         """A chunk had all its planned steps."""
         self._calm += 1
         wanted = max(1, self.calm_chunks // QUICKER) if self._rising else self.calm_chunks
-        if self.level and self._calm >= wanted:
+        if self.level > self.floor and self._calm >= wanted:
             self.level -= 1
-            self._calm, self._rising = 0, self.level > 0
+            self._calm, self._rising = 0, self.level > self.floor
+
+    def hold(self, floor: int, steps: int) -> None:
+        """No better than `floor` from now on; a lower one than now is reached by rising."""
+        self.floor = min(floor, len(levels_of(steps)) - 1) if self.bends else 0
+        self.level = max(self.level, self.floor)
 
     def _down(self, steps: int) -> None:
         if self.bends:

@@ -9,7 +9,7 @@ import msgspec
 from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.records import AnyRecord
 from onbeat.server.engine.track import BucketCost
-from onbeat.server.vocabulary import DropCause, EndReason, StreamKind, Transition
+from onbeat.server.vocabulary import DropCause, EndReason, Prompt, StreamKind, Transition
 
 AHEAD_CHUNKS = 2
 
@@ -26,7 +26,7 @@ class OpenStream(Message, frozen=True, kw_only=True):
 
     stream_id: str
     kind: StreamKind
-    prompt: str
+    prompt: Prompt
     seed: int
     steps: int | None = None
     total_chunks: int | None = None
@@ -54,12 +54,18 @@ class ControlStream(Message, frozen=True, kw_only=True):
 
     stream_id: str
     revision: int
-    prompt: str | None = None
+    prompt: Prompt | None = None
     transition: Transition | None = None
     """How a new prompt is taken up; None = the model's way."""
+    blend_chunks: int | None = None
+    """Of the transition "blend": chunks until the new prompt is reached."""
+    reset: bool = False
+    """The next chunk begins a new scene, whatever came before."""
     seed: int | None = None
     steps: int | None = None
     paused: bool | None = None
+    floor_level: int | None = None
+    """The ladder's best level that it may have: its viewers' links carry no better one."""
 
 
 class CloseStream(Message, frozen=True, kw_only=True):

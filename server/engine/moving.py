@@ -73,6 +73,8 @@ def _control(stream_id: str, pending: Conditions | None) -> ControlStream | None
         transition=pending.transition,
         seed=pending.seed,
         steps=pending.steps,
+        blend_chunks=pending.blend.chunks if pending.blend is not None else None,
+        reset=pending.reset,
     )
 
 

@@ -65,7 +65,8 @@ class StreamRegistry:
                 entry = self._entries.get(command.stream_id)
                 if entry is not None:
                     new = command.prompt not in (None, entry.opened.prompt)
-                    if new and (command.transition or self.prompt_transition) == "cut":
+                    cut = (command.transition or self.prompt_transition) == "cut"
+                    if command.reset or (new and cut):
                         entry.new_prompt = command.revision
                     entry.opened = changed_opening(entry.opened, command)
             case CloseStream():

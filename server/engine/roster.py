@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from onbeat.models.spec import ModelSpec
+from onbeat.models.spec import EncodedPrompt, ModelSpec
 from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.device import Executor
 from onbeat.server.engine.fork import inherited, parent_of, share_pages, wrong_fork
@@ -27,6 +27,7 @@ from onbeat.server.engine.messages import (
 )
 from onbeat.server.engine.moving import Arrival, arrive, leave
 from onbeat.server.engine.pool import KVPool
+from onbeat.server.engine.prompts import DEFAULT_BLEND_CHUNKS, Blend, encode
 from onbeat.server.engine.reference import Reference, unpack_reference
 from onbeat.server.engine.registry import changed_opening
 from onbeat.server.engine.residency import Residency
@@ -35,7 +36,7 @@ from onbeat.server.engine.streams import NOWHERE, Conditions, Stream
 from onbeat.server.engine.switch import recaches, take_up
 from onbeat.server.engine.waiting import Waiting
 from onbeat.server.engine.window import Window
-from onbeat.server.vocabulary import EndReason, Transition
+from onbeat.server.vocabulary import EndReason, Prompt, Transition
 
 log = logging.getLogger(__name__)
 MAX_SEED = (1 << 63) - 1
@@ -107,7 +108,7 @@ class Roster:
         if command.kind != "live":
             return _invalid(command, "wait: only live streams can wait for room")
         try:
-            self._executor.encode_prompt(command.prompt)
+            self._encode(command.prompt)
         except ValueError as error:
             return _invalid(command, str(error))
         self.gate.room.add(Waiting(opening=command))
@@ -151,7 +152,7 @@ class Roster:
             raise ValueError(reason)
         conditions = Conditions(
             prompt=command.prompt,
-            encoded=self._executor.encode_prompt(command.prompt),
+            encoded=self._encode(command.prompt),
             seed=command.seed,
             steps=command.steps,
             revision=command.revision,
@@ -224,7 +225,7 @@ class Roster:
         if command.prompt is None:
             return None
         try:
-            self._executor.encode_prompt(command.prompt)
+            self._encode(command.prompt)
         except ValueError as error:
             return str(error)
         return None
@@ -232,7 +233,9 @@ class Roster:
     def _control(self, stream: Stream, command: ControlStream, now: float) -> None:
         if command.prompt is not None:
             stream.asked_at = stream.chunk
-        stream.pending = self._changed(stream.pending or stream.now, command)
+        stream.pending = self._changed(stream, command)
+        if command.floor_level is not None:
+            stream.ladder.hold(command.floor_level, stream.asked_steps(self.spec))
         if command.paused is not None:
             (self._pause if command.paused else self._resume)(stream, now)
         stream.announced = False
@@ -265,21 +268,35 @@ class Roster:
         stream.wanted_at = stream.running_since = now
         self._residency.wanted(stream)
 
-    def _changed(self, before: Conditions, command: ControlStream) -> Conditions:
-        prompt = before.prompt if command.prompt is None else command.prompt
-        same = prompt == before.prompt
+    def _changed(self, stream: Stream, command: ControlStream) -> Conditions:
+        before = stream.now if stream.begins_part else stream.pending or stream.now
+        if command.prompt is not None and command.prompt != before.prompt:
+            before = self._prompted(before, stream.now, command.prompt, command)
         return replace(
             before,
-            prompt=prompt,
-            encoded=before.encoded if same else self._executor.encode_prompt(prompt),
             seed=before.seed if command.seed is None else command.seed,
             steps=before.steps if command.steps is None else command.steps,
             revision=command.revision,
             transition=before.transition if command.prompt is None else self._transition(command),
+            reset=before.reset or command.reset,
         )
+
+    def _prompted(
+        self, before: Conditions, now: Conditions, prompt: Prompt, command: ControlStream
+    ) -> Conditions:
+        """With a new prompt; a blend to it begins where the stream is."""
+        encoded, blend = self._encode(prompt), None
+        if self._transition(command) == "blend":
+            chunks = command.blend_chunks or DEFAULT_BLEND_CHUNKS
+            blend = Blend(origin=now.encoded, target=encoded, chunks=chunks)
+            encoded = blend.encoded
+        return replace(before, prompt=prompt, encoded=encoded, blend=blend)
 
     def _transition(self, command: ControlStream) -> Transition:
         return command.transition or self.spec.prompt_transition
+
+    def _encode(self, prompt: Prompt) -> EncodedPrompt:
+        return encode(prompt, self._executor.encode_prompt)
 
     def _announce(self, stream: Stream, now: float) -> None:
         assert stream.pending is not None

@@ -14,10 +14,11 @@ from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream, StreamStats
 from onbeat.server.engine.pieces import PIECE_ROWS, forwards
+from onbeat.server.engine.prompts import Blend
 from onbeat.server.engine.reference import Reference
 from onbeat.server.engine.scheduler import Candidate, Work
 from onbeat.server.engine.window import Window
-from onbeat.server.vocabulary import Place, Transition
+from onbeat.server.vocabulary import Place, Prompt, Transition
 
 NOWHERE = -1
 """The prompt page of a stream that has no pages."""
@@ -32,13 +33,17 @@ MAX_DROPS_IN_A_ROW = 5
 class Conditions:
     """What a chunk is generated under; replaced as a whole at a chunk boundary."""
 
-    prompt: str
+    prompt: Prompt
     encoded: EncodedPrompt
     seed: int
     steps: int | None
     revision: int
     transition: Transition = "cut"
     """How its prompt is taken up, if it differs from the one before."""
+    blend: Blend | None = None
+    """Where it is between two prompts; `encoded` is that mixture."""
+    reset: bool = False
+    """Taking it up begins a new scene."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +87,8 @@ class Stream:
     pending: Conditions | None = None
     announced: bool = False
     """Whether the chunk at which the pending conditions begin has been told."""
+    taken_at: int = -1
+    """The chunk from which on the present conditions hold."""
     asked_at: int = 0
     """Chunk under way when the pending prompt was asked for."""
     chunk: int = 0
@@ -132,6 +139,13 @@ class Stream:
     @property
     def is_live(self) -> bool:
         return self.opened.kind == "live"
+
+    @property
+    def begins_part(self) -> bool:
+        """Its next chunk is the first under its part of a blend; what is pending comes after."""
+        blend = self.pending.blend if self.pending is not None else None
+        goes_on = blend is not None and blend.part > 1
+        return goes_on and self.taken_at == self.chunk and self.state is None
 
     @property
     def complete(self) -> bool:

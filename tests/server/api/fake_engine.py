@@ -31,6 +31,7 @@ from onbeat.server.engine.messages import (
 )
 from onbeat.server.engine.records import Forward, Row
 from onbeat.server.engine.track import BucketCost
+from onbeat.server.vocabulary import prompt_text
 
 KNOWN_WORDS = frozenset("a red green blue ball square on white black bounces".split())
 SIZE, FPS, CHUNK_FRAMES, SAMPLE_RATE = 32, 20, 4, 24_000
@@ -196,7 +197,7 @@ class FakeEngine:
             if parent is not None and parent.chunk == 0:
                 self._refuse(command, "invalid", f"fork_of: {command.fork_of!r} has no chunk yet")
                 return
-            recognised = _words(command.prompt)
+            recognised = _words(prompt_text(command.prompt))
             stream = Stream(command, paused=command.paused, recognised=recognised)
             stream.chunk = parent.chunk if parent else 0
             self.streams[command.stream_id] = stream
@@ -231,7 +232,7 @@ class FakeEngine:
             self.queue(stream.opened.stream_id)
         stream.paused = stream.paused if command.paused is None else command.paused
         if command.prompt is not None:
-            stream.recognised = _words(command.prompt)
+            stream.recognised = _words(prompt_text(command.prompt))
 
     def _run(self) -> None:
         started = time.monotonic()
