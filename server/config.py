@@ -42,6 +42,12 @@ class Settings(MediaSettings):
     )
 
     host: str = Field("127.0.0.1", description="address to listen on")
+    api_key: str | None = Field(
+        None, min_length=8, description="key that requests have to bear; none is asked for if unset"
+    )
+    allowed_origins: str = Field(
+        "", description="origins of other pages that may use the server, separated by commas"
+    )
     port: int = Field(8000, ge=0, le=65535, description="TCP port; 0 takes a free one")
     data_dir: Path = Field(
         default_factory=lambda: user_data_path("onbeat"), description="folder of all state"
@@ -79,6 +85,11 @@ class Settings(MediaSettings):
         2, ge=0, description="a session paused this long gives back its KV pages"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """`allowed_origins`, apart."""
+        return frozenset(filter(None, (each.strip() for each in self.allowed_origins.split(","))))
 
 
 def read_config_file(path: Path) -> dict[str, Any]:

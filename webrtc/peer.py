@@ -117,6 +117,16 @@ class Peer:
             return "closed" if self.closed.is_set() else "closing"
         return "connecting" if self._connected_at is None else "connected"
 
+    @property
+    def publishes(self) -> bool:
+        """Whether it sends media that a sink takes."""
+        return self._ingest is not None
+
+    def silent_seconds(self) -> float:
+        """How long no media have come from it; since it was made, if none ever have."""
+        last = self._ingest.last_packet_at if self._ingest is not None else None
+        return time.monotonic() - (last or self._created_at)
+
     def send(self, message: Message) -> bool:
         """Send a JSON object over the data channel. False: none open, or too much waits on it."""
         return self._control is not None and self._control.send(message)

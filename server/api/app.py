@@ -12,10 +12,13 @@ import onbeat
 from onbeat.server.api import (
     errors,
     pages,
+    peers,
     sessions_routes,
     status_routes,
     videos,
     whep,
+    whep_events,
+    whip,
 )
 from onbeat.server.api.front import Front
 from onbeat.server.api.guard import Guard
@@ -25,7 +28,16 @@ from onbeat.server.api.media_setup import webrtc_media
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import EngineClient
 
-ROUTERS = (sessions_routes.router, videos.router, whep.router, status_routes.router, pages.router)
+ROUTERS = (
+    sessions_routes.router,
+    videos.router,
+    whep.router,
+    whip.router,
+    peers.router,
+    whep_events.router,
+    status_routes.router,
+    pages.router,
+)
 
 
 def create_app(
@@ -54,7 +66,7 @@ def create_app(
         redoc_url=None,
     )
     errors.install(app)
-    app.add_middleware(Guard, host=settings.host)
+    app.add_middleware(Guard, host=settings.host, key=settings.api_key, origins=settings.origins)
     for router in ROUTERS:
         app.include_router(router)
     app.mount("/static", pages.assets(), name="static")

@@ -23,13 +23,17 @@ SHOWN_ERRORS = 16
 
 TITLES = {
     400: "Bad request",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
+    406: "Not acceptable",
     409: "Conflict",
+    412: "Precondition failed",
     413: "Content too large",
     415: "Unsupported media type",
     422: "Invalid value",
+    428: "Precondition required",
     429: "Too many requests",
     500: "Internal error",
     503: "Unavailable",

@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.media import Media
 from onbeat.server.api.metrics import Metrics
+from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.telemetry import TICK_SECONDS, Telemetry, session_status
@@ -44,7 +45,10 @@ class Front:
         self.media = media
         self.metrics = Metrics()
         self.sessions = SessionManager(settings, hub, media, self._refused)
-        self.viewers = Viewers(self.sessions, media, settings.max_viewers, self._refused)
+        self.publishers = Publishers(media)
+        self.viewers = Viewers(
+            self.sessions, media, self.publishers, settings.max_viewers, self._refused
+        )
         self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
         self.traces = Traces(hub)
         self.store = JobStore(settings.data_dir / DATABASE)

@@ -1,8 +1,7 @@
-"""The outermost layer of every request: request id, Host and Origin, body size, security headers.
+"""The outermost layer of every request: id, Host and Origin, key, body size, security headers.
 
 Pure ASGI. On a loopback bind only loopback names are served, so that no web page can reach the
-server by DNS rebinding; other origins may not change anything, and may read only if configured.
-What it is not: authentication.
+server by DNS rebinding; pages of other origins are refused unless they are configured.
 """
 
 import logging
@@ -16,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onbeat.server.api.errors import ApiError, problem
+from onbeat.server.api.keys import missing_key
 
 log = logging.getLogger("onbeat.api")
 
@@ -28,7 +28,11 @@ SESSION_LIMIT = 12 * 1024 * 1024
 FORM_PATHS = frozenset({"/v1/videos"})
 SESSIONS_PATH = "/v1/sessions"
 
-EXPOSED = "Location, ETag, Link, Retry-After, X-Request-Id"
+EXPOSED = (
+    "Location, ETag, Link, Retry-After, X-Request-Id, Accept-Post, Accept-Patch, Allow, "
+    "WWW-Authenticate, Access-Control-Allow-Methods"
+)
+"""The last one because a client reads there whether candidates may be sent late."""
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'self'; media-src 'self' blob:; img-src 'self' data: blob:; "
@@ -42,17 +46,21 @@ SECURITY_HEADERS = {
 }
 PREFLIGHT = {
     "access-control-allow-methods": "GET, HEAD, POST, PATCH, DELETE, OPTIONS",
-    "access-control-allow-headers": "Authorization, Content-Type, If-Match, X-Request-Id",
+    "access-control-allow-headers": "Authorization, Content-Type, If-Match, ETag, X-Request-Id",
     "access-control-max-age": "600",
 }
 
 
 class Guard:
-    """ASGI middleware. `host` is the address the server listens on."""
+    """ASGI middleware. host: the address the server listens on; key: what requests have to bear;
+    origins: of pages, beside the server's own, that may use it."""
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(
+        self, app: ASGIApp, host: str, key: str | None = None, origins: frozenset[str] = frozenset()
+    ) -> None:
         self.app = app
         self._local = host in LOOPBACK
+        self._key, self._origins = key, origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,7 +77,11 @@ class Guard:
             answer.origin = None
             await problem(refused, request_id, scope["path"])(scope, receive, answer)
         elif _is_preflight(scope["method"], headers):
-            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, answer)
+            await Response(status_code=204, headers=preflight(scope["path"]))(
+                scope, receive, answer
+            )
+        elif (unknown := missing_key(self._key, scope["path"], headers)) is not None:
+            await problem(unknown, request_id, scope["path"])(scope, receive, answer)
         else:
             await self._run(scope, receive, answer)
 
@@ -94,6 +106,8 @@ class Guard:
             message = f"host: {host!r} is not allowed; allowed: {', '.join(sorted(LOOPBACK))}"
             return ApiError(403, "host_not_allowed", message, param="host")
         if origin is None or urlsplit(origin).netloc == host or _hostname(origin) in LOOPBACK:
+            return None
+        if origin in self._origins:
             return None
         message = f"origin: {origin!r} is not allowed; allowed: the server's own and loopback"
         return ApiError(403, "origin_not_allowed", message, param="origin")
@@ -120,6 +134,12 @@ class _Sender:
                 headers["access-control-allow-origin"] = self.origin
                 headers["access-control-expose-headers"] = EXPOSED
         await self._send(message)
+
+
+def preflight(path: str) -> dict[str, str]:
+    """What a browser may send here from a page of another origin."""
+    offers = path.rstrip("/").endswith(("/whep", "/whip", "/duplex"))
+    return PREFLIGHT | ({"accept-post": "application/sdp"} if offers else {})
 
 
 def body_limit(path: str) -> int:

@@ -10,7 +10,10 @@ from typing import Any, Protocol
 from onbeat.server.engine.messages import EngineReady
 from onbeat.webrtc.broadcast import Broadcast
 from onbeat.webrtc.encoders import EncoderPool
+from onbeat.webrtc.fragment import Fragment
+from onbeat.webrtc.ingest import InputSink
 from onbeat.webrtc.media import MediaChunk
+from onbeat.webrtc.offer import Role
 from onbeat.webrtc.peer import Peer, answer_offer
 from onbeat.webrtc.settings import PeerSettings
 from onbeat.webrtc.stats import BroadcastStats
@@ -30,7 +33,7 @@ class BroadcastLike(Protocol):
 
 
 class PeerLike(Protocol):
-    """One viewer's connection."""
+    """The connection of a viewer, of a publisher, or of one that is both."""
 
     @property
     def answer(self) -> str: ...
@@ -41,6 +44,21 @@ class PeerLike(Protocol):
     def send(self, message: dict[str, Any]) -> None:
         """Lost if the viewer has no data channel, or does not read."""
 
+    def sends(self) -> bool:
+        """Whether it sends media that are taken."""
+        ...
+
+    def silent_seconds(self) -> float:
+        """How long it has sent no media; since it was made, if it never has."""
+        ...
+
+    async def trickle(self, fragment: Fragment) -> None:
+        """Tries candidates that came after the offer."""
+
+    async def restart(self, fragment: Fragment) -> str:
+        """Begins a new ICE session; the fragment that answers. Raises ConnectionError."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -50,9 +68,18 @@ class Media(Protocol):
     def broadcast(self, ready: EngineReady) -> BroadcastLike: ...
 
     async def answer(
-        self, offer: str, broadcast: BroadcastLike, on_message: OnMessage | None
+        self,
+        offer: str,
+        broadcast: BroadcastLike,
+        on_message: OnMessage | None,
+        *,
+        role: Role = "view",
+        sink: InputSink | None = None,
     ) -> PeerLike:
-        """Raises `onbeat.webrtc.settings.OfferError` for an offer that is not taken."""
+        """A peer that views `broadcast`, publishes to `sink`, or both.
+
+        Raises `onbeat.webrtc.settings.OfferError` for an offer that is not taken.
+        """
         ...
 
     def ice_servers(self, user: str) -> list[IceServer]:
@@ -90,7 +117,13 @@ class WebRtcMedia:
         return ice_servers(self._turn, user, time.time())
 
     async def answer(
-        self, offer: str, broadcast: BroadcastLike, on_message: OnMessage | None
+        self,
+        offer: str,
+        broadcast: BroadcastLike,
+        on_message: OnMessage | None,
+        *,
+        role: Role = "view",
+        sink: InputSink | None = None,
     ) -> PeerLike:
         assert isinstance(broadcast, Broadcast)
 
@@ -98,7 +131,14 @@ class WebRtcMedia:
             if on_message is not None:
                 on_message(message)
 
-        peer = await answer_offer(offer, broadcast, settings=self._settings, on_message=forward)
+        peer = await answer_offer(
+            offer,
+            broadcast,
+            settings=self._settings,
+            on_message=forward,
+            role=role,
+            sink=sink,
+        )
         return _WebRtcPeer(peer)
 
     async def close(self) -> None:
@@ -119,6 +159,18 @@ class _WebRtcPeer:
 
     def send(self, message: dict[str, Any]) -> None:
         self._peer.send(message)
+
+    def sends(self) -> bool:
+        return self._peer.publishes
+
+    def silent_seconds(self) -> float:
+        return self._peer.silent_seconds()
+
+    async def trickle(self, fragment: Fragment) -> None:
+        await self._peer.trickle(fragment)
+
+    async def restart(self, fragment: Fragment) -> str:
+        return await self._peer.restart(fragment)
 
     async def close(self) -> None:
         await self._peer.close()

@@ -136,6 +136,8 @@ class SessionView(BaseModel):
     created_at: int
     whep_url: str
     duplex_url: str
+    whip_url: str | None = None
+    """Where a publisher sends; None for a session that takes no video."""
     events_url: str
     viewers: int
     revision: int

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from onbeat.server.api.errors import ApiError
+from onbeat.server.api.ice_session import IceSession
 from onbeat.server.api.measures import SessionMeter
 from onbeat.server.api.media import BroadcastLike, PeerLike
 from onbeat.server.api.schemas import Applied, SessionView
 from onbeat.server.engine.messages import EngineReady
 from onbeat.server.vocabulary import new_id
+from onbeat.webrtc.ingest import InputSink
 
 Status = Literal["starting", "queued", "live", "paused", "restarting", "failed", "closed"]
 LISTENER_QUEUE = 64
@@ -27,12 +29,13 @@ class Queued:
 
 
 class Viewer:
-    """A connected viewer. `stats`: what its browser last reported."""
+    """A connected viewer, or a publisher. `stats`: what its browser last reported."""
 
-    def __init__(self, peer: PeerLike) -> None:
-        self.id = new_id("viewer")
-        self.etag = f'"{self.id}"'
+    def __init__(self, peer: PeerLike, kind: str = "viewer") -> None:
+        self.id = new_id(kind)
         self.peer = peer
+        self.ice = IceSession()
+        self.event_streams: dict[str, frozenset[str]] = {}
         self.stats: dict[str, float] = {}
 
 
@@ -84,6 +87,11 @@ class Session:
         """When each revision that is not applied yet was asked for."""
         self.error: dict[str, Any] | None = None
         self.viewers: dict[str, Viewer] = {}
+        self.input: InputSink | None = None
+        """What takes a publisher's pictures and sound; None in a session that takes none."""
+        self.publisher: Viewer | None = None
+        """Who sends them, over WHIP or duplex; perhaps gone already."""
+        self._published_at = float("-inf")
         self.first_offer: float | None = None
         self.listeners: set[Listener] = set()
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -129,6 +137,7 @@ class Session:
             created_at=self.created_at,
             whep_url=f"{base}/whep",
             duplex_url=f"{base}/duplex",
+            whip_url=f"{base}/whip" if self.input is not None else None,
             events_url=f"{base}/events",
             viewers=len(self.viewers),
             revision=self.revision,
@@ -236,6 +245,16 @@ class Session:
         elif self._alone_since is None:
             self._alone_since = now
 
+    @property
+    def publishing(self) -> bool:
+        return self.publisher is not None and not self.publisher.peer.closed
+
+    def idle(self, now: float) -> float:
+        """Seconds without a viewer and without a publisher."""
+        if self.publishing:
+            self._published_at = now
+        return min(self.lonely(now), now - self._published_at)
+
     def lonely(self, now: float) -> float:
         """Seconds without a viewer."""
         return 0.0 if self._alone_since is None else now - self._alone_since
@@ -250,7 +269,8 @@ class Session:
         """Closes all connections. Call after `end`."""
         if not self.opened.done():
             self.opened.cancel()
-        peers = [viewer.peer for viewer in self.viewers.values()]
-        self.viewers = {}
+        gone = {*self.viewers.values()} | ({self.publisher} if self.publisher else set())
+        peers = [viewer.peer for viewer in gone]
+        self.viewers, self.publisher = {}, None
         await asyncio.gather(*(peer.close() for peer in peers), return_exceptions=True)
         self.broadcast.close()

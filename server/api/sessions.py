@@ -225,7 +225,7 @@ class SessionManager:
 
     def _idle(self, session: Session, now: float) -> bool:
         life = self._settings.idle_session_seconds
-        return session.lonely(now) > (min(PLAIN_LIFE_SECONDS, life) if session.plain else life)
+        return session.idle(now) > (min(PLAIN_LIFE_SECONDS, life) if session.plain else life)
 
     # ---- what the engine says ------------------------------------------------------------------
 

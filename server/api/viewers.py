@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 from onbeat.server.api.errors import ApiError, from_validation, not_found, unavailable
 from onbeat.server.api.media import Media
+from onbeat.server.api.offers import refused_offer, wants_to_send
+from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.schemas import Control
 from onbeat.server.api.session import Session, Viewer
 from onbeat.server.api.sessions import SessionManager
@@ -20,8 +22,6 @@ from onbeat.webrtc.settings import OfferError
 
 MAX_CLIENT_STATS = 32
 MAX_STAT_NAME = 40
-
-OFFER_STATUS = {"invalid_sdp": 400, "too_large": 413}
 
 
 class Viewers:
@@ -31,11 +31,13 @@ class Viewers:
         self,
         sessions: SessionManager,
         media: Media,
+        publishers: Publishers,
         max_viewers: int,
         refused: Callable[[str], None],
     ) -> None:
         self._sessions = sessions
         self._media = media
+        self._publishers = publishers
         self._max = max_viewers
         self._count_refusal = refused
         self._joining = 0
@@ -52,8 +54,7 @@ class Viewers:
         try:
             return await self._answer(session, offer, duplex=duplex)
         except OfferError as error:
-            status = OFFER_STATUS.get(error.code, 422)
-            raise ApiError(status, error.code, error.message, param=error.param) from error
+            raise refused_offer(error, viewing=True) from error
         finally:
             self._joining -= 1
 
@@ -64,14 +65,28 @@ class Viewers:
             if holder:
                 self._message(session, holder[0], message)
 
-        peer = await self._media.answer(offer, session.broadcast, on_message if duplex else None)
+        if duplex and session.input is not None and wants_to_send(offer):
+            async with self._publishers.place(session) as sink:
+                peer = await self._media.answer(
+                    offer, session.broadcast, on_message, role="duplex", sink=sink
+                )
+                viewer = self._joined(session, Viewer(peer), offer)
+                session.publisher = viewer if peer.sends() else None
+        else:
+            peer = await self._media.answer(
+                offer, session.broadcast, on_message if duplex else None
+            )
+            viewer = self._joined(session, Viewer(peer), offer)
+        holder.append(viewer)
         if session.state == "closed":
             await peer.close()
             raise not_found("session", session.id)
-        viewer = Viewer(peer)
-        holder.append(viewer)
-        session.viewers[viewer.id] = viewer
         self._sessions.watched(session)
+        return viewer
+
+    def _joined(self, session: Session, viewer: Viewer, offer: str) -> Viewer:
+        viewer.ice.begin(offer)
+        session.viewers[viewer.id] = viewer
         return viewer
 
     def get(self, session: Session, viewer_id: str) -> Viewer:

@@ -5,7 +5,10 @@ from typing import Any
 
 from onbeat.server.api.media import BroadcastLike, OnMessage
 from onbeat.server.engine.messages import EngineReady
+from onbeat.webrtc.fragment import Fragment
+from onbeat.webrtc.ingest import InputSink
 from onbeat.webrtc.media import MediaChunk
+from onbeat.webrtc.offer import Role
 from onbeat.webrtc.settings import OfferError
 from onbeat.webrtc.stats import BroadcastStats, Percentiles
 from onbeat.webrtc.turn import IceServer
@@ -40,14 +43,36 @@ class FakeBroadcast:
 
 
 class FakePeer:
-    def __init__(self, on_message: OnMessage | None) -> None:
+    """`silent`: seconds that it has sent nothing. Tests set what they need."""
+
+    def __init__(self, on_message: OnMessage | None, sink: InputSink | None = None) -> None:
         self.on_message = on_message
+        self.sink = sink
+        self.silent = 0.0
+        self.trickled: list[Fragment] = []
+        self.restarts: list[Fragment] = []
+        self.restartable = True
         self.sent: list[dict[str, Any]] = []
         self.closed = False
         self.answer = ANSWER
 
     def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
+
+    def sends(self) -> bool:
+        return self.sink is not None
+
+    def silent_seconds(self) -> float:
+        return self.silent
+
+    async def trickle(self, fragment: Fragment) -> None:
+        self.trickled.append(fragment)
+
+    async def restart(self, fragment: Fragment) -> str:
+        if not self.restartable:
+            raise ConnectionError("there is no session")
+        self.restarts.append(fragment)
+        return "a=ice-ufrag:ours\r\n"
 
     async def close(self) -> None:
         self.closed = True
@@ -67,12 +92,21 @@ class FakeMedia:
         return self.broadcasts[-1]
 
     async def answer(
-        self, offer: str, broadcast: BroadcastLike, on_message: OnMessage | None
+        self,
+        offer: str,
+        broadcast: BroadcastLike,
+        on_message: OnMessage | None,
+        *,
+        role: Role = "view",
+        sink: InputSink | None = None,
     ) -> FakePeer:
         if not offer.startswith("v=0"):
             raise OfferError("sdp: the offer cannot be read", "sdp", "invalid_sdp")
+        code = offer.partition("refuse:")[2].strip()
+        if code:
+            raise OfferError("the offer is refused", "offer", code)
         await asyncio.sleep(self.delay)
-        self.peers.append(FakePeer(on_message))
+        self.peers.append(FakePeer(on_message, sink))
         return self.peers[-1]
 
     def ice_servers(self, user: str) -> list[IceServer]:

@@ -1,0 +1,70 @@
+"""WHIP for publishers (RFC 9725): an SDP offer that sends in, an answer out.
+
+What becomes of a connection afterwards is in peers.py; what the media are for is the session's.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from onbeat.server.api.front import FrontDep
+from onbeat.server.api.limits import check_steps, seed_or_random, served
+from onbeat.server.api.offers import read_offer
+from onbeat.server.api.owner import OwnerDep
+from onbeat.server.api.peers import SDP_ANSWER, SDP_BODY, created
+from onbeat.server.api.schemas import PlainQuery
+
+router = APIRouter(tags=["webrtc"])
+
+WATCH_REL = "urn:onbeat:rel:watch"
+
+
+@router.post(
+    "/v1/sessions/{session_id}/whip",
+    status_code=201,
+    operation_id="publish_to_session",
+    openapi_extra=SDP_BODY,
+    responses=SDP_ANSWER,
+    response_class=Response,
+)
+async def publish_to_session(front: FrontDep, session_id: str, request: Request) -> Response:
+    """Send video and sound to a session that works on them. One publisher at a time."""
+    session = front.sessions.get(session_id)
+    offer = await read_offer(request)
+    return created(session, await front.publishers.publish(session, offer), "whip")
+
+
+@router.post(
+    "/whip",
+    status_code=201,
+    operation_id="publish_prompt",
+    openapi_extra=SDP_BODY,
+    responses=SDP_ANSWER,
+    response_class=Response,
+)
+async def publish_prompt(
+    front: FrontDep,
+    request: Request,
+    query: Annotated[PlainQuery, Query()],
+    owner: OwnerDep,
+) -> Response:
+    """Makes a session for a publisher that knows only an address; the header Link names where it is
+    watched. It ends 30 s after its publisher and its last viewer."""
+    ready = served(front.hub)
+    offer = await read_offer(request)
+    session = await front.sessions.open(
+        ready=ready,
+        prompt=query.prompt,
+        seed=seed_or_random(query.seed),
+        steps=check_steps("steps", query.steps, ready),
+        plain=True,
+        owner=owner,
+    )
+    try:
+        answer = created(session, await front.publishers.publish(session, offer), "whip")
+    except BaseException:
+        await front.sessions.close(session, "closed")
+        raise
+    answer.headers.append("link", f'</v1/sessions/{session.id}/whep>; rel="{WATCH_REL}"')
+    return answer
