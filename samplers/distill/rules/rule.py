@@ -62,14 +62,16 @@ class Models:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """Clean latents, and weights of their elements (broadcastable to them; mean 1)."""
+    """Clean latents, and weights of their elements (broadcastable to them; mean 1). worse: of each
+    row a rejected alternative (`preference`)."""
 
     clean: Latents
     weights: Latents | None = None
+    worse: Latents | None = None
 
-    def rows(self, path_axes: int) -> tuple[int, ...]:
+    def rows(self, axes: int) -> tuple[int, ...]:
         """Sizes of the row axes."""
-        return tuple(next(iter(self.clean.values())).shape[:path_axes])
+        return tuple(next(iter(self.clean.values())).shape[:axes])
 
     def weighted(self, name: str, squares: Tensor) -> Tensor:
         """Squared errors of a modality times its weights."""
