@@ -1,5 +1,5 @@
 // @ts-check
-/** Seed (lock, dice) and steps. */
+/** Seed (lock, dice), steps, and how a change of words comes about. */
 import { byId, icon } from "../shared/dom.js";
 
 const SEEDS = 2 ** 32;
@@ -16,9 +16,9 @@ export class Controls {
     for (const radio of this.#radios()) radio.addEventListener("change", () => changed({ steps: this.steps }));
   }
 
-  /** @returns {NodeListOf<HTMLInputElement>} */
-  #radios() {
-    return document.querySelectorAll("input[name=steps]");
+  /** @returns {HTMLInputElement[]} */
+  #radios(name = "steps") {
+    return [...document.querySelectorAll(`input[name=${name}]`)].map((radio) => /** @type {HTMLInputElement} */ (radio));
   }
 
   #typed() {
@@ -74,8 +74,19 @@ export class Controls {
 
   /** @returns {number | null} null = auto */
   get steps() {
-    const chosen = [...this.#radios()].find((radio) => radio.checked);
+    const chosen = this.#radios().find((radio) => radio.checked);
     return chosen && chosen.value !== "auto" ? Number(chosen.value) : null;
+  }
+
+  /** @returns {string | null} null: the model's way */
+  get transition() {
+    const chosen = this.#radios("transition").find((radio) => radio.checked);
+    return chosen && chosen.value !== "auto" ? chosen.value : null;
+  }
+
+  /** @param {string | null} transition */
+  showTransition(transition) {
+    for (const radio of this.#radios("transition")) radio.checked = radio.value === (transition ?? "auto");
   }
 
   /** @param {number | null} steps shown but not told of */

@@ -7,6 +7,8 @@ export class FrameMeter {
     this.video = video;
     /** @type {number[]} times of presentation, ms, last two seconds */
     this.times = [];
+    /** @type {number[]} ms from a frame's arrival to the screen, of the same frames where known */
+    this.delays = [];
     /** @type {((shownAt: number, metadata: any) => boolean)[]} */
     this.waiting = [];
     /** Called at every presented frame. @type {() => void} */
@@ -25,8 +27,12 @@ export class FrameMeter {
   /** @param {number} at @param {any} metadata */
   #seen(at, metadata) {
     this.times.push(at);
+    this.delays.push(metadata.receiveTime ? at - metadata.receiveTime : NaN);
     this.onFrame();
-    while (this.times[0] < at - 2000) this.times.shift();
+    while (this.times[0] < at - 2000) {
+      this.times.shift();
+      this.delays.shift();
+    }
     this.waiting = this.waiting.filter((wants) => !wants(at, metadata));
   }
 
@@ -45,6 +51,12 @@ export class FrameMeter {
     if (!("requestVideoFrameCallback" in this.video) || document.hidden) return null;
     const now = performance.now();
     return this.times.filter((t) => t > now - 1000 && t <= now).length;
+  }
+
+  /** Milliseconds from arrival to screen: the mean of the last two seconds, or null where the browser cannot tell. */
+  get delay() {
+    const known = this.delays.filter((delay) => delay >= 0);
+    return known.length ? known.reduce((sum, delay) => sum + delay, 0) / known.length : null;
   }
 
   /** Milliseconds since a frame was shown, or null before the first. */

@@ -2,7 +2,7 @@
 /** Single-key commands while no text field has the focus, and their list in the help dialog. */
 import { byId, make } from "../shared/dom.js";
 
-/** @typedef {{keys: string[], shown: string, words: string, run: (key: string) => void}} Command */
+/** `end` is run when the key is let go. @typedef {{keys: string[], shown: string, words: string, run: (key: string) => void, end?: () => void}} Command */
 
 /** @param {EventTarget | null} target */
 const takesText = (target) => target instanceof HTMLElement && target.matches("input:not([type=radio]):not([type=checkbox]), textarea, select");
@@ -13,12 +13,14 @@ const pressesButton = (event) => event.key === " " && event.target instanceof HT
 /** @param {Command[]} commands */
 export function startKeys(commands) {
   for (const { shown, words } of commands) byId("keys").append(make("dt", {}, make("kbd", {}, shown)), make("dd", {}, words));
+  const find = (/** @type {KeyboardEvent} */ event) => commands.find(({ keys }) => keys.includes(event.key.toLowerCase()));
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || takesText(event.target) || pressesButton(event)) return;
     if (document.querySelector("dialog[open]")) return;
-    const command = commands.find(({ keys }) => keys.includes(event.key.toLowerCase()));
+    const command = find(event);
     if (!command) return;
     event.preventDefault();
-    command.run(event.key);
+    if (!event.repeat) command.run(event.key);
   });
+  document.addEventListener("keyup", (event) => find(event)?.end?.());
 }

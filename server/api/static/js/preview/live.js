@@ -4,24 +4,24 @@
  * Not: the page. It says what happens by events; the page shows it.
  *
  * Events: "phase" (this.phase changed), "session" (this.session changed), "status" (the server's or the
- * viewer's numbers changed), "accepted", "applied" ({recognised, revision, chunk}), "problem" ({message, param}),
+ * viewer's numbers changed), "adopted" (this.session is another one), "accepted", "applied" ({recognised, revision, chunk}), "problem" ({message, param}),
  * "photon" ({ms}), "stream" (a new MediaStream to show).
  */
-import { ApiError, call, forget } from "../shared/api.js";
+import { call, forget } from "../shared/api.js";
 import { Peer } from "./peer.js";
+import { afterFailure, connectedPhase, samePhase } from "./phases.js";
 import { readReceiver } from "./receiver.js";
+import { Steering } from "./steering.js";
+import { follow } from "./watching.js";
 
 const TICK_MS = 1000;
 const PONG_LIMIT_MS = 6000;
 const MEDIA_LIMIT_MS = 7000;
-const LONGEST_WAIT_S = 8;
-const HALF_FRAME_MS = 25;
 const QUEUE_S = 1;
-/** The phases of refusals that are not for want of room. @type {Record<string, string>} */
-const UNREADY = { engine_starting: "warming", engine_failed: "failed" };
 
 /** @typedef {{prompt: string, seed: number | null, steps: number | null, paused: boolean}} Settings */
-/** @typedef {{name: string, reason?: string, param?: string | null, position?: number | null, estimate?: number | null, until?: number}} Phase */
+/** @typedef {Partial<Settings> & {transition?: string}} Change */
+/** @typedef {import("./phases.js").Phase} Phase */
 
 export class Live extends EventTarget {
   /** @param {Settings} settings @param {import("./frames.js").FrameMeter} meter @param {string | null} watch id of a session to watch only */
@@ -42,8 +42,11 @@ export class Live extends EventTarget {
     this.received = null;
     this.stopped = false;
     this.picture = false;
-    /** @type {{at: number, revision: number | null}[]} controls on their way, oldest first */
-    this.sent = [];
+    this.steering = new Steering(this);
+    /** Ends the watcher's feed. @type {() => void} */
+    this.unfollow = () => undefined;
+    /** The connection was let go on purpose: what follows does not wait. */
+    this.moving = false;
     this.heard = { pong: 0, packets: 0, media: 0 };
     /** Ends the wait that is going on. @type {() => void} */
     this.wake = () => undefined;
@@ -52,15 +55,15 @@ export class Live extends EventTarget {
   }
 
   /** @param {string} name @param {any} [detail] */
-  #say(name, detail) {
+  say(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
   /** @param {Phase} phase */
   #enter(phase) {
-    const same = phase.name === this.phase.name && phase.reason === this.phase.reason && phase.until === this.phase.until && phase.position === this.phase.position && phase.estimate === this.phase.estimate;
+    const same = samePhase(phase, this.phase);
     this.phase = phase;
-    if (!same) this.#say("phase");
+    if (!same) this.say("phase");
   }
 
   /** @param {number} seconds ends early by wake() */
@@ -93,7 +96,7 @@ export class Live extends EventTarget {
     if (!this.session) {
       if (!this.phase.until) this.#enter({ name: "starting" });
       this.session = this.watching ? await call("GET", `/v1/sessions/${this.watching}`) : await this.#create();
-      this.#say("session");
+      this.say("session");
     }
     await this.#untilAdmitted();
     if (this.phase.name !== "reconnecting") this.#enter({ name: "connecting" });
@@ -102,9 +105,10 @@ export class Live extends EventTarget {
     this.peer.addEventListener("message", (event) => this.#hear(/** @type {CustomEvent} */ (event).detail));
     await this.peer.connect(this.watching ? this.session.whep_url : this.session.duplex_url);
     this.received = null;
-    this.sent = [];
+    this.steering.forget();
     this.heard = { pong: performance.now(), packets: 0, media: performance.now() };
-    this.#say("stream", this.peer.stream);
+    if (this.watching) this.unfollow = follow(this.session.events_url, (message) => this.#hear(message));
+    this.say("stream", this.peer.stream);
     this.#assess();
   }
 
@@ -141,34 +145,26 @@ export class Live extends EventTarget {
   }
 
   #drop() {
+    this.unfollow();
     this.peer?.close();
     this.peer = null;
     this.status = null;
     this.received = null;
-    this.#say("status");
+    this.say("status");
   }
 
   /** Waits as long as the kind of failure asks for. @param {unknown} error @param {number} failures */
   async #recover(error, failures) {
     this.#drop();
     if (this.stopped) return;
-    const backoff = Math.min(2 ** failures * 0.5, LONGEST_WAIT_S);
-    const reason = error instanceof Error ? error.message : String(error);
-    if (!(error instanceof ApiError)) return this.#pause({ name: "reconnecting", reason }, backoff);
-    const seconds = error.retryAfter || backoff;
-    if (error.status === 0) return this.#pause({ name: "offline", reason }, backoff);
-    if (error.status === 404 || error.status === 410) {
-      const ended = this.watching !== null;
-      this.session = null;
-      return ended ? this.#pause({ name: "ended" }, 3600) : this.#wait(backoff / 4);
+    if (this.moving) {
+      this.moving = false;
+      return;
     }
-    if (error.status === 503 || error.status === 429) {
-      const name = UNREADY[error.code] ?? "queued";
-      return this.#pause({ name, reason, position: error.queuePosition }, seconds);
-    }
-    if (error.status >= 500) return this.#pause({ name: "failed", reason }, Math.max(seconds, 2));
-    this.#say("problem", { message: reason, param: error.param });
-    return this.#pause({ name: "refused", reason, param: error.param }, 3600);
+    const { phase, seconds, gone, problem } = afterFailure(error, failures, this.watching !== null);
+    if (gone) this.session = null;
+    if (problem) this.say("problem", problem);
+    return phase ? this.#pause(phase, seconds) : this.#wait(seconds);
   }
 
   /** @param {Phase} phase @param {number} seconds */
@@ -180,12 +176,12 @@ export class Live extends EventTarget {
   /** The phase that follows from what was heard last. */
   #assess() {
     if (!this.peer || this.stopped) return;
-    const engine = this.status?.engine_state;
-    if (engine === "restarting" || engine === "failed") this.#enter({ name: engine });
-    else if (this.settings.paused && this.picture) this.#enter({ name: "paused" });
-    else if (this.status?.status === "queued") this.#enter({ name: "queued", position: this.status.queue_position, estimate: this.status.estimated_wait_s });
-    else if (engine === "starting") this.#enter({ name: "warming" });
-    else this.#enter({ name: this.picture ? "playing" : "buffering" });
+    this.#enter(connectedPhase(this.status, this.#resting(), this.picture));
+  }
+
+  /** Whether nothing is generated because someone wants it so. */
+  #resting() {
+    return this.watching ? this.status?.status === "paused" : this.settings.paused;
   }
 
   /** To be called when a frame was shown. */
@@ -205,7 +201,7 @@ export class Live extends EventTarget {
     this.#watchdog(peer);
     if (this.received.frames_decoded) this.sawFrame();
     this.#assess();
-    this.#say("status");
+    this.say("status");
   }
 
   /** @param {Peer} peer */
@@ -219,7 +215,7 @@ export class Live extends EventTarget {
     const now = performance.now();
     const packets = this.received?.packets ?? 0;
     if (packets !== this.heard.packets) this.heard = { ...this.heard, packets, media: now };
-    const resting = this.settings.paused || (this.status && (this.status.engine_state !== "ready" || this.status.status === "queued"));
+    const resting = this.#resting() || (this.status && (this.status.engine_state !== "ready" || this.status.status === "queued"));
     if (peer.channel && now - this.heard.pong > PONG_LIMIT_MS) peer.lose("The server has not answered for 6 seconds.");
     else if (!resting && now - this.heard.media > MEDIA_LIMIT_MS) peer.lose("No picture has come for 7 seconds.");
   }
@@ -229,9 +225,9 @@ export class Live extends EventTarget {
     this.heard.pong = performance.now();
     const handlers = {
       status: () => this.#heardStatus(message),
-      accepted: () => this.#heardAccepted(message),
+      accepted: () => this.steering.accepted(message),
       applied: () => this.#heardApplied(message),
-      error: () => this.#heardError(message.error ?? message),
+      error: () => this.steering.refused(message.error ?? message),
       ended: () => this.#heardEnded(message),
     };
     handlers[/** @type {keyof typeof handlers} */ (message.type)]?.();
@@ -241,59 +237,64 @@ export class Live extends EventTarget {
   #heardStatus(message) {
     this.status = message;
     this.#assess();
-    this.#say("status");
-  }
-
-  /** @param {any} message */
-  #heardAccepted(message) {
-    const first = this.sent.find((control) => control.revision === null);
-    if (first) first.revision = message.revision;
-    this.#say("accepted", message);
+    this.say("status");
   }
 
   /** @param {any} message */
   #heardApplied(message) {
-    const control = this.sent.find((c) => c.revision === message.revision);
-    this.sent = this.sent.filter((c) => c.revision === null || c.revision > message.revision);
-    this.#say("applied", message);
-    if (!control) return;
-    const due = performance.now() + Math.max(message.due_in_ms ?? 0, 0) - HALF_FRAME_MS;
-    this.meter.firstAfter(due, (shownAt) => this.#say("photon", { ms: shownAt - control.at }));
+    if (this.watching) this.#look();
+    else this.steering.applied(message);
+  }
+
+  /** A watcher sees what the stream is now: its words may have changed. */
+  async #look() {
+    try {
+      this.session = await call("GET", `/v1/sessions/${this.watching}`);
+      this.say("session");
+    } catch {
+      // the connection tells if it is gone
+    }
   }
 
   /** @param {any} message the stream is over on the server; a new one is made */
   #heardEnded(message) {
+    if (this.peer) this.peer.location = null; // it is gone with the session
     this.peer?.lose(message.error?.message ?? "The server ended this stream.");
   }
 
-  /** @param {{message: string, param?: string | null}} error */
-  #heardError(error) {
-    const first = this.sent.findIndex((control) => control.revision === null);
-    if (first >= 0) this.sent.splice(first, 1);
-    this.#say("problem", error);
-  }
-
-  /** Changes the running stream, or the one that is being made. @param {Partial<Settings>} partial */
-  change(partial) {
+  /** Changes the running stream, or the one that is being made. @param {Change} change null fields: as they are */
+  change({ transition, ...partial }) {
     Object.assign(this.settings, partial);
     if (this.phase.name === "refused") this.wake();
-    const stated = Object.entries(partial).filter(([, value]) => value !== null);
-    if (!this.session || this.watching || !stated.length) return;
-    const control = Object.fromEntries(stated);
-    if (this.peer?.send({ type: "control", ...control })) this.sent.push({ at: performance.now(), revision: null });
-    else this.#patch(control);
+    const stated = Object.fromEntries(Object.entries(partial).filter(([, value]) => value !== null));
+    if (!this.session || this.watching || !Object.keys(stated).length) return;
+    this.steering.send({ ...stated, ...(transition && stated.prompt !== undefined && { transition }) });
     this.#assess();
   }
 
-  /** @param {any} control */
-  async #patch({ steps, ...rest }) {
-    const body = steps === undefined ? rest : { ...rest, num_inference_steps: steps };
-    try {
-      const answer = await call("PATCH", this.session.duplex_url.replace(/\/duplex$/, ""), body);
-      this.#say("applied", answer);
-    } catch (error) {
-      if (error instanceof ApiError && error.status !== 404 && error.status !== 0) this.#say("problem", error);
-    }
+  /** Goes on with another session of ours; the one so far is closed. @param {any} session */
+  adopt(session) {
+    const left = this.session;
+    const { prompt, seed, num_inference_steps: steps } = session;
+    Object.assign(this.settings, { prompt, seed, steps, paused: false });
+    this.#leave(left);
+    this.session = session;
+    this.say("session");
+    this.say("adopted");
+    this.#move();
+  }
+
+  /** Closes a session of ours; its viewers go with it. @param {any} session */
+  #leave(session) {
+    if (this.peer) this.peer.location = null;
+    if (session && !this.watching) forget(`/v1/sessions/${session.id}`);
+  }
+
+  /** Connects anew at once. */
+  #move() {
+    this.moving = this.peer !== null;
+    this.peer?.lose("moved");
+    this.wake();
   }
 
   /** Tries again at once. */
@@ -304,9 +305,10 @@ export class Live extends EventTarget {
   /** Leaves; the session goes with its maker. */
   stop() {
     this.stopped = true;
+    this.unfollow();
+    this.#leave(this.session);
     this.peer?.lose("left");
     this.peer?.close();
-    if (this.session && !this.watching) forget(`/v1/sessions/${this.session.id}`);
     this.wake();
   }
 }

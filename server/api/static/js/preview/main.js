@@ -1,16 +1,21 @@
 // @ts-check
 /** Joins the parts of the preview page. */
 import { byId } from "../shared/dom.js";
+import { keep, kept } from "../shared/store.js";
+import { Compare } from "./compare.js";
 import { Controls } from "./controls.js";
 import { FrameMeter } from "./frames.js";
 import { startKeys } from "./keys.js";
+import { showLinks, startLinks } from "./links.js";
 import { Live } from "./live.js";
 import { Numbers } from "./numbers.js";
+import { snapshot, startFullscreen, startPip } from "./picture.js";
 import { PromptPanel } from "./prompt.js";
 import { startGlow, startPulse } from "./pulse.js";
 import { RenderPanel } from "./render.js";
-import { parseHash, sceneHash, watchHash } from "./share.js";
-import { Stage, snapshot, toast } from "./stage.js";
+import { Scenes } from "./scenes.js";
+import { parseHash, sceneHash } from "./share.js";
+import { Stage } from "./stage.js";
 import { PRESETS } from "./words.js";
 
 const shared = parseHash(location.hash);
@@ -21,17 +26,38 @@ const live = new Live(settings, meter, shared.watch);
 const stage = new Stage(live);
 const numbers = new Numbers(live, meter);
 const controls = new Controls((change) => steer(change));
-const prompt = new PromptPanel((text) => steer(controls.locked ? { prompt: text } : { prompt: text, seed: controls.draw() }));
+const prompt = new PromptPanel((text) => say(text), (text) => scenes.mark(text));
+const scenes = new Scenes(scene, use);
+const compare = new Compare(live);
+const fullscreen = startFullscreen(video);
+const pip = startPip(video);
 
-/** @param {{prompt?: string, seed?: number, steps?: number | null}} change */
+/** The scene as it is on the page. @returns {import("./share.js").Scene} */
+function scene() {
+  return { prompt: settings.prompt, seed: controls.seed, steps: controls.steps, transition: controls.transition, strength: null };
+}
+
+/** New words. @param {string} text */
+function say(text) {
+  steer({ prompt: text, ...(!controls.locked && { seed: controls.draw() }) });
+}
+
+/** @param {import("./live.js").Change} change */
 function steer(change) {
   if (change.steps === null) change = { ...change, steps: live.model?.default_steps ?? null };
-  live.change(change);
+  live.change({ ...change, transition: controls.transition ?? undefined });
   remember();
 }
 
-/** The scene as it is on the page. */
-const scene = () => ({ prompt: settings.prompt, seed: controls.seed, steps: controls.steps });
+/** Takes a scene over: what it leaves open stays. @param {import("./share.js").Scene} scene */
+function use({ prompt: text, seed, steps, transition }) {
+  prompt.show(text);
+  if (seed !== null) controls.showSeed(seed);
+  if (steps !== null) controls.showSteps(steps);
+  if (transition !== null) controls.showTransition(transition);
+  if (seed === null && steps === null) say(text);
+  else steer({ prompt: text, ...(seed !== null && { seed }), ...(steps !== null && { steps }) });
+}
 
 function remember() {
   if (!live.watching) history.replaceState(null, "", sceneHash(scene()));
@@ -46,51 +72,12 @@ function toggle(id, key, show) {
     keep(key, on);
   };
   button.addEventListener("click", () => set(button.getAttribute("aria-pressed") !== "true"));
-  set(kept(key));
-}
-
-/** @param {string} key */
-function kept(key) {
-  try {
-    return localStorage.getItem(key) === "true";
-  } catch {
-    return false; // storage may be forbidden
-  }
-}
-
-/** @param {string} key @param {boolean} on */
-function keep(key, on) {
-  try {
-    localStorage.setItem(key, String(on));
-  } catch {
-    // kept for this page only
-  }
+  set(kept(key) === true);
 }
 
 const pixelated = () => byId("pixels").getAttribute("aria-pressed") === "true";
-const save = () => snapshot(video, pixelated(), `onbeat-${controls.seed ?? "picture"}-${Date.now()}.png`);
-
-function fullscreen() {
-  if (document.fullscreenElement) document.exitFullscreen();
-  else byId("stage").requestFullscreen?.().catch(() => toast("Full screen is not allowed here"));
-}
-
-function showLinks() {
-  byId("link-scene").value = new URL(sceneHash(scene()), location.origin).href;
-  byId("link-watch").value = live.session ? new URL(watchHash(live.session.id), location.origin).href : "";
-  byId("link-dialog").showModal();
-}
-
-/** @param {string} id of a field */
-async function copy(id) {
-  byId(id).select();
-  try {
-    await navigator.clipboard.writeText(byId(id).value);
-    toast("Link copied");
-  } catch {
-    toast("Press Ctrl C to copy the marked link"); // no clipboard without https or localhost
-  }
-}
+const save = () => snapshot(compare.holding ? compare.video : video, pixelated(), `onbeat-${controls.seed ?? "picture"}-${Date.now()}.png`);
+const links = () => showLinks(live, scene());
 
 /** @param {{message: string, param?: string | null}} problem */
 function showProblem({ message, param }) {
@@ -99,11 +86,17 @@ function showProblem({ message, param }) {
 }
 
 live.addEventListener("session", () => {
-  if (live.watching) prompt.show(live.session.prompt);
-  else controls.limit(live.model);
-  if (settings.seed === null) settings.seed = live.session.seed;
-  controls.showSeed(live.session.seed);
-  prompt.showUnderstood(live.session.recognised);
+  const { session } = live;
+  if (session.prompt !== prompt.applied) prompt.show(session.prompt);
+  if (live.watching) settings.prompt = session.prompt;
+  else if (live.model) controls.limit(live.model);
+  settings.seed ??= session.seed;
+  controls.showSeed(session.seed);
+  prompt.showUnderstood(session.recognised);
+  remember();
+});
+live.addEventListener("adopted", () => {
+  controls.showSteps(settings.steps);
   remember();
 });
 live.addEventListener("applied", (event) => {
@@ -113,16 +106,15 @@ live.addEventListener("applied", (event) => {
 live.addEventListener("problem", (event) => showProblem(/** @type {CustomEvent} */ (event).detail));
 
 byId("snapshot").addEventListener("click", save);
-byId("share").addEventListener("click", showLinks);
-byId("fullscreen").addEventListener("click", fullscreen);
+byId("share").addEventListener("click", links);
 byId("help").addEventListener("click", () => byId("help-dialog").showModal());
-for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(/** @type {HTMLElement} */ (button).dataset.copy ?? ""));
-toggle("pixels", "onbeat.pixels", (on) => video.parentElement.classList.toggle("pixelated", on));
+for (const radio of document.querySelectorAll("input[name=transition]")) radio.addEventListener("change", remember);
+toggle("pixels", "onbeat.pixels", (on) => byId("stage").classList.toggle("pixelated", on));
 toggle("overlay", "onbeat.overlay", (on) => {
   byId("hud").hidden = !on;
   numbers.show();
 });
-byId("as-you-type").checked = kept("onbeat.type");
+byId("as-you-type").checked = kept("onbeat.type") === true;
 byId("as-you-type").addEventListener("change", () => keep("onbeat.type", byId("as-you-type").checked));
 
 startKeys([
@@ -131,10 +123,13 @@ startKeys([
   { keys: ["/"], shown: "/", words: "write a prompt (Ctrl Enter applies it)", run: () => byId("prompt").focus() },
   { keys: ["d"], shown: "D", words: "a new seed", run: () => controls.roll() },
   { keys: ["0", "1", "2", "3", "4"], shown: "0 to 4", words: "steps; 0 is auto", run: (key) => setSteps(key) },
+  { keys: ["c"], shown: "C", words: "keep the stream as A, let it go", run: () => compare.toggle() },
+  { keys: ["a"], shown: "A", words: "hold to see A", run: () => compare.hold(true), end: () => compare.hold(false) },
   { keys: ["p"], shown: "P", words: "pixelated, smooth", run: () => byId("pixels").click() },
   { keys: ["o"], shown: "O", words: "numbers over the picture", run: () => byId("overlay").click() },
   { keys: ["s"], shown: "S", words: "save a picture", run: save },
-  { keys: ["l"], shown: "L", words: "links to share", run: showLinks },
+  { keys: ["l"], shown: "L", words: "links to share", run: links },
+  { keys: ["i"], shown: "I", words: "picture in picture", run: pip },
   { keys: ["f"], shown: "F", words: "full screen", run: fullscreen },
   { keys: ["?"], shown: "?", words: "this list", run: () => byId("help-dialog").showModal() },
 ]);
@@ -145,13 +140,18 @@ function setSteps(key) {
   steer({ steps: controls.steps });
 }
 
-addEventListener("pagehide", () => live.stop());
+addEventListener("pagehide", () => {
+  compare.drop();
+  live.stop();
+});
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 addEventListener("hashchange", () => location.reload());
 
 document.body.classList.toggle("watching", live.watching !== null);
-prompt.show(settings.prompt);
+startLinks();
 controls.showSteps(settings.steps);
+controls.showTransition(shared.transition);
+prompt.show(settings.prompt);
 if (settings.seed !== null) controls.showSeed(settings.seed);
 meter.onFrame = () => live.sawFrame();
 startPulse(live, meter);

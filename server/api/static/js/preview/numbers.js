@@ -3,9 +3,12 @@
 import { byId, make, put } from "../shared/dom.js";
 import { fixed, known, ms, percent } from "../shared/format.js";
 import { STAGE_WORDS } from "../shared/stages.js";
-import { explain, stageTimes } from "./why.js";
+import { explain, glass, stageTimes } from "./why.js";
 
 const LASTING = 6; // "status" comes twice a second: the server's and our own
+
+/** @param {unknown} viewers connections, one's own among them */
+export const crowd = (viewers) => (!known(viewers) || viewers < 1 ? "" : viewers === 1 ? " Nobody else watches." : ` ${viewers} watch, you among them.`);
 
 export class Numbers {
   /** @param {import("./live.js").Live} live @param {import("./frames.js").FrameMeter} meter */
@@ -52,6 +55,9 @@ export class Numbers {
     put(byId("n-rtt"), ms(r?.rtt_ms), "ms");
     put(byId("n-jitter"), ms(r?.jitter_buffer_ms), "ms");
     put(byId("n-slack"), known(s?.steps) ? `${s.steps}, ${ms(s.slack_ms)}` : "–", "ms");
+    put(byId("n-glass"), ms(glass(s, r, this.meter.delay)), "ms");
+    put(byId("n-quality"), s?.quality ?? "–");
+    put(byId("n-viewers"), fixed(s?.viewers));
   }
 
   /** @param {any} s @param {any} r @param {number | null} shown */
@@ -61,6 +67,10 @@ export class Numbers {
     put(byId("hud-photon"), ms(this.photon), "ms");
     put(byId("hud-on-time"), percent(s?.on_time_ratio), "%");
     put(byId("hud-net"), `${ms(r?.rtt_ms)}, ${ms(r?.jitter_buffer_ms)}`, "ms");
+    put(byId("hud-glass"), ms(glass(s, r, this.meter.delay)), "ms");
+    put(byId("hud-dropped"), byId("n-dropped").textContent ?? "–");
+    put(byId("hud-quality"), s?.quality ?? "–");
+    put(byId("hud-place"), fixed(this.live.phase.position ?? s?.queue_position));
     const { stage } = explain(s, r, false);
     put(byId("hud-stage"), stage ? STAGE_WORDS[stage] : "–");
   }
@@ -91,7 +101,7 @@ export class Numbers {
 
   #reason() {
     const { phase, session, watching, status, received } = this.live;
-    if (watching) return { head: "You watch a stream that someone else steers.", text: session ? `Its words: ${session.prompt}` : "" };
+    if (watching) return { head: "You watch a stream that someone else steers.", text: session ? `Its words: ${session.prompt}.${crowd(status?.viewers)}` : "" };
     if (phase.name !== "playing") return { head: "No picture is due.", text: "The middle of the picture says why." };
     return explain(status, received, this.starved > LASTING);
   }

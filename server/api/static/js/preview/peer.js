@@ -5,6 +5,7 @@ import { forget, offer } from "../shared/api.js";
 const GATHER_MS = 250;
 const CONNECT_MS = 15000;
 const DISCONNECT_GRACE_MS = 3000;
+const GOODBYE_MS = 1000;
 
 /** @param {RTCPeerConnection} pc resolves when all local candidates are known, or soon after */
 function gathered(pc) {
@@ -87,7 +88,8 @@ export class Peer extends EventTarget {
   close() {
     if (this.closed) return;
     this.closed = true;
-    this.pc.close();
-    if (this.location) forget(this.location);
+    if (!this.location) return this.pc.close();
+    setTimeout(() => this.pc.close(), GOODBYE_MS); // whoever has gone already cannot say goodbye
+    forget(this.location).finally(() => this.pc.close());
   }
 }

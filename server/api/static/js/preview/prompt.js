@@ -1,14 +1,15 @@
 // @ts-check
-/** The prompt box, its presets and words, and what the model understood of it. */
+/** The prompt box, the words the model knows, and what it understood. Not: scenes on chips (scenes.js). */
 import { byId, make } from "../shared/dom.js";
-import { PRESETS, WORDS } from "./words.js";
+import { WORDS } from "./words.js";
 
 const TYPING_MS = 350;
 
 export class PromptPanel {
-  /** @param {(prompt: string) => void} apply called with a prompt that is not blank */
-  constructor(apply) {
+  /** @param {(prompt: string) => void} apply called with a prompt that is not blank @param {(prompt: string) => void} changed called with what the box holds */
+  constructor(apply, changed) {
     this.apply = apply;
+    this.changed = changed;
     this.box = byId("prompt");
     this.applied = "";
     this.timer = 0;
@@ -26,11 +27,6 @@ export class PromptPanel {
   }
 
   #fill() {
-    for (const [label, text] of PRESETS) {
-      const chip = this.#chip(label, () => this.use(text));
-      chip.title = chip.dataset.prompt = text;
-      byId("presets").append(chip);
-    }
     for (const [title, words] of WORDS) {
       const chips = words.map((word) => this.#chip(word, () => this.#add(word)));
       byId("words").append(make("p", { className: "kind" }, title), make("div", { className: "chips" }, ...chips));
@@ -42,12 +38,6 @@ export class PromptPanel {
     const chip = make("button", { type: "button", className: "chip" }, text);
     chip.addEventListener("click", pressed);
     return chip;
-  }
-
-  /** Puts a whole prompt in and applies it. @param {string} text */
-  use(text) {
-    this.box.value = text;
-    this.submit();
   }
 
   /** @param {string} word appended at the caret's end */
@@ -74,7 +64,7 @@ export class PromptPanel {
   }
 
   #mark() {
-    for (const chip of byId("presets").children) chip.setAttribute("aria-pressed", String(chip.dataset.prompt === this.box.value.trim()));
+    this.changed(this.box.value.trim());
   }
 
   /** @param {string} prompt shown without applying it */

@@ -3,7 +3,7 @@
 
 /** @typedef {{at: number, frames_decoded: number | null, frames_dropped: number | null, freeze_count: number | null,
  *  jitter_buffer_ms: number | null, audio_jitter_buffer_ms: number | null, rtt_ms: number | null,
- *  packets: number, packets_lost: number | null, kbps: number | null, raw: any}} Received */
+ *  packets: number, packets_lost: number | null, lost_ratio: number | null, kbps: number | null, raw: any}} Received */
 
 /** @param {any} now @param {any} before @param {string} total @param {string} count mean of the interval, in ms */
 function interval(now, before, total, count) {
@@ -29,6 +29,13 @@ function rate(v, before) {
   return (8 * (v.bytesReceived - before.bytesReceived)) / (v.timestamp - before.timestamp);
 }
 
+/** Share of the packets since the last report that were lost and not sent again. @param {any} v @param {any} before */
+function loss(v, before) {
+  if (!v || !before) return null;
+  const [lost, received] = [v.packetsLost - before.packetsLost, v.packetsReceived - before.packetsReceived];
+  return lost + received > 0 ? Math.max(lost, 0) / (Math.max(lost, 0) + received) : null;
+}
+
 /** @param {RTCPeerConnection} pc @param {Received | null} previous @returns {Promise<Received>} */
 export async function readReceiver(pc, previous) {
   const raw = pick(await pc.getStats());
@@ -43,6 +50,7 @@ export async function readReceiver(pc, previous) {
     rtt_ms: pair?.currentRoundTripTime !== undefined ? pair.currentRoundTripTime * 1000 : null,
     packets: (video?.packetsReceived ?? 0) + (audio?.packetsReceived ?? 0),
     packets_lost: video?.packetsLost ?? null,
+    lost_ratio: loss(video, previous?.raw.video),
     kbps: rate(video, previous?.raw.video),
     raw,
   };

@@ -1,43 +1,7 @@
 // @ts-check
 /** The picture, what lies over it, and the buttons below it. */
-import { byId, icon, make } from "../shared/dom.js";
-
-/** What each phase is called, what to do about it, and its tone. @type {Record<string, {pill: string, title?: string, text?: string, tone: string, action?: string}>} */
-const PHASES = {
-  starting: { pill: "Starting", title: "Starting your stream", tone: "wait" },
-  connecting: { pill: "Connecting", title: "Connecting", tone: "wait" },
-  buffering: { pill: "First picture", title: "First picture in a moment", tone: "wait" },
-  playing: { pill: "Live", tone: "good" },
-  paused: { pill: "Paused", title: "Paused", text: "The model rests too; others use its time.", tone: "wait", action: "Go on" },
-  warming: { pill: "Warming up", title: "The model is warming up", text: "The picture starts by itself.", tone: "wait" },
-  restarting: { pill: "Restarting", title: "Restarting, picture back in a moment", text: "The engine stopped and starts again. Your stream goes on where it was; there is nothing to do.", tone: "wait" },
-  reconnecting: { pill: "Reconnecting", title: "Connection lost, reconnecting", tone: "wait", action: "Try now" },
-  queued: { pill: "Waiting for a place", title: "All places are taken", tone: "wait", action: "Try now" },
-  offline: { pill: "Server not reached", title: "The server does not answer", text: "Is it running? Start it with: onbeat serve", tone: "bad", action: "Try now" },
-  failed: { pill: "Not running", title: "The engine does not run", text: "See the server's log.", tone: "bad", action: "Try now" },
-  refused: { pill: "Not accepted", title: "The server did not accept this", tone: "bad" },
-  ended: { pill: "Ended", title: "This stream has ended", text: "Whoever made it has closed it.", tone: "bad", action: "Start my own" },
-};
-
-/** As a sentence: a capital first, a full stop last. @param {string} text */
-const finish = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
-
-/** @param {number} position 1 is next */
-const before = (position) => (position === 1 ? "You are next." : `${position - 1} ${position === 2 ? "stream" : "streams"} before you.`);
-
-/** @param {number} seconds */
-const wait = (seconds) => (seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`);
-
-/** @param {import("./live.js").Phase} phase */
-function sentence(phase) {
-  const parts = [phase.reason ? finish(phase.reason) : (PHASES[phase.name].text ?? "")];
-  if (phase.name === "failed" && phase.reason) parts.push("See the server's log.");
-  if (phase.position) parts.push(before(phase.position));
-  if (phase.estimate) parts.push(`About ${wait(phase.estimate)} to go. Your stream starts by itself.`);
-  const left = phase.until ? Math.ceil((phase.until - Date.now()) / 1000) : 0;
-  if (left > 0 && left < 600) parts.push(`Trying again in ${left} s.`);
-  return parts.filter(Boolean).join(" ");
-}
+import { byId, icon } from "../shared/dom.js";
+import { PHASES, sentence } from "./wording.js";
 
 export class Stage {
   /** @param {import("./live.js").Live} live */
@@ -67,8 +31,9 @@ export class Stage {
     if (!words.title) return this.#showSound();
     byId("veil-title").textContent = words.title;
     byId("veil-text").textContent = sentence(phase);
-    byId("veil-action").hidden = !words.action;
-    byId("veil-action").textContent = words.action ?? "";
+    const action = this.live.watching && phase.name === "paused" ? "" : (words.action ?? "");
+    byId("veil-action").hidden = !action;
+    byId("veil-action").textContent = action;
     this.#showSound();
   }
 
@@ -125,31 +90,4 @@ export class Stage {
     byId("pause").setAttribute("aria-label", paused ? "Go on" : "Pause");
     byId("pause").replaceChildren(icon(paused ? "play" : "pause"));
   }
-}
-
-/** Shows a short message. @param {string} text */
-export function toast(text) {
-  const element = byId("toast");
-  element.textContent = text;
-  element.classList.add("shown");
-  clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => element.classList.remove("shown"), 2600);
-}
-/** @type {any} */
-toast.timer = 0;
-
-/** Saves the picture as a PNG, four times its size, smooth or in pixels as it is shown. @param {HTMLVideoElement} video @param {boolean} pixelated @param {string} name */
-export function snapshot(video, pixelated, name) {
-  if (!video.videoWidth) return toast("There is no picture yet");
-  const canvas = make("canvas", { width: video.videoWidth * 4, height: video.videoHeight * 4 });
-  const context = canvas.getContext("2d");
-  context.imageSmoothingEnabled = !pixelated;
-  context.imageSmoothingQuality = "high";
-  context.drawImage(video, 0, 0, canvas.width, canvas.height);
-  canvas.toBlob((/** @type {Blob} */ blob) => {
-    const link = make("a", { href: URL.createObjectURL(blob), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 5000);
-    toast("Picture saved");
-  }, "image/png");
 }

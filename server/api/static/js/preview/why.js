@@ -20,6 +20,13 @@ export function stageTimes(status, received) {
   return /** @type {[string, number][]} */ (all.filter(([, value]) => known(value)));
 }
 
+/** How old a picture is when it is shown, ms: from the server's sending to the screen; from the camera where one is used. Null = not known.
+ * @param {any} status @param {any} received @param {number | null} delay from arrival to screen */
+export function glass(status, received, delay) {
+  if (!known(delay) || !known(received?.rtt_ms)) return null;
+  return delay + received.rtt_ms / 2;
+}
+
 /** @type {Record<string, string>} */
 const REASONS = {
   queue: "chunks wait for their turn: other streams or jobs share the device",
@@ -49,6 +56,13 @@ export function explain(status, received, starved) {
   }
   if (starved) {
     return { stage, head: "Frames arrive but are not all shown.", text: "This device or its network cannot keep up; the server is on time." };
+  }
+  const { lost_ratio: lost } = received ?? {};
+  if (known(lost) && lost > 0.02) {
+    return { stage: "network", head: `The network loses ${Math.round(lost * 100)} % of the packets.`, text: "The picture may be coarse or jump. A cable or a nearer access point helps." };
+  }
+  if (status.quality && status.quality !== "full") {
+    return { stage, head: `Fewer steps for now: ${status.quality}.`, text: "Many share the device; the picture stays on time and gets its steps back by itself." };
   }
   return { stage, head: "On the beat.", text: `The longest part of a frame's way is ${part}.` };
 }

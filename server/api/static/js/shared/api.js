@@ -43,5 +43,5 @@ export async function offer(url, sdp) {
 
 /** DELETE that survives the page being closed. @param {string} url */
 export function forget(url) {
-  fetch(url, { method: "DELETE", keepalive: true }).catch(() => undefined);
+  return fetch(url, { method: "DELETE", keepalive: true }).catch(() => undefined);
 }

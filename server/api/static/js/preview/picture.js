@@ -1,0 +1,57 @@
+// @ts-check
+/** What can be done with the picture that is shown: save it, full screen, picture in picture. Not offered where the browser cannot. */
+import { byId, make } from "../shared/dom.js";
+import { toast } from "../shared/toast.js";
+
+/** Saves the picture as a PNG, four times its size, smooth or in pixels as it is shown. @param {HTMLVideoElement} video @param {boolean} pixelated @param {string} name */
+export function snapshot(video, pixelated, name) {
+  if (!video.videoWidth) return toast("There is no picture yet");
+  const canvas = make("canvas", { width: video.videoWidth * 4, height: video.videoHeight * 4 });
+  const context = canvas.getContext("2d");
+  context.imageSmoothingEnabled = !pixelated;
+  context.imageSmoothingQuality = "high";
+  context.drawImage(video, 0, 0, canvas.width, canvas.height);
+  canvas.toBlob((/** @type {Blob} */ blob) => {
+    download(URL.createObjectURL(blob), name);
+    toast("Picture saved");
+  }, "image/png");
+}
+
+/** @param {string} url of an object @param {string} name */
+function download(url, name) {
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 5000);
+}
+
+/** The button of full screen; telephones of Apple know it for the video only. @param {any} video @returns {() => void} the command */
+export function startFullscreen(video) {
+  const stage = byId("stage");
+  const button = byId("fullscreen");
+  button.hidden = !(stage.requestFullscreen || video.webkitEnterFullscreen);
+  const toggle = () => {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else if (stage.requestFullscreen) stage.requestFullscreen().catch(() => toast("Full screen is not allowed here"));
+    else video.webkitEnterFullscreen?.();
+  };
+  button.addEventListener("click", toggle);
+  return toggle;
+}
+
+/** The button of picture in picture. @param {HTMLVideoElement} video @returns {() => void} the command */
+export function startPip(video) {
+  const button = byId("pip");
+  button.hidden = !document.pictureInPictureEnabled;
+  const pressed = (/** @type {boolean} */ on) => button.setAttribute("aria-pressed", String(on));
+  video.addEventListener("enterpictureinpicture", () => pressed(true));
+  video.addEventListener("leavepictureinpicture", () => pressed(false));
+  const toggle = async () => {
+    try {
+      if (document.pictureInPictureElement) await document.exitPictureInPicture();
+      else await video.requestPictureInPicture();
+    } catch (error) {
+      toast(video.videoWidth ? "The browser does not allow picture in picture here" : "There is no picture yet");
+    }
+  };
+  button.addEventListener("click", toggle);
+  return toggle;
+}

@@ -1,0 +1,164 @@
+"""What holds for the pages as a whole: accessible, light, self-contained, typed, small modules."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from onbeat.server.api.pages import STATIC
+from tests.e2e.chromium import Watched
+from tests.e2e.conftest import OpenPage, missing
+from tests.e2e.npm_files import AXE, TYPESCRIPT, fetch
+from tests.e2e.server_process import ServerProcess
+
+pytestmark = pytest.mark.browser
+
+BUDGET_BYTES = 300_000
+SCENE = "/#prompt=a+red+ball+over+the+sea&seed=7"
+PATIENCE = 30_000
+"""Milliseconds of a hopeless wait."""
+PHONE = {"width": 390, "height": 844}
+MODULES = sorted((STATIC / "js").rglob("*.js"))
+
+
+@pytest.fixture(scope="module")
+def cache(request: pytest.FixtureRequest) -> Path:
+    folder = request.config.cache
+    assert folder is not None
+    return folder.mkdir("onbeat-npm")
+
+
+@pytest.fixture(scope="module")
+def axe(cache: Path) -> str:
+    """The source of axe-core."""
+    try:
+        return (fetch(AXE, cache) / "axe.min.js").read_text()
+    except OSError as error:
+        missing(f"{AXE}: {error}")
+        raise
+
+
+def faults(watched: Watched, axe: str) -> list[tuple[str, Any]]:
+    """(rule, where) of everything that axe finds."""
+    watched.page.evaluate(axe)
+    report = watched.page.evaluate("axe.run(document)")
+    assert len(report["passes"]) > 15, "axe looked at too little"
+    return [(v["id"], [n["target"] for n in v["nodes"]]) for v in report["violations"]]
+
+
+@pytest.mark.parametrize("scheme, size", [("dark", {}), ("light", PHONE)])
+def test_preview_is_accessible(
+    open_page: OpenPage, axe: str, scheme: str, size: dict[str, int]
+) -> None:
+    watched = open_page(SCENE, **size)
+    page = watched.page
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    watched.wait_state("Live")
+    expect(page.locator("html")).to_have_attribute("data-theme", scheme)
+    page.keyboard.press("o")
+    page.click("#save-scene")
+    assert faults(watched, axe) == []
+    for key in ("?", "l"):
+        page.keyboard.press(key)
+        assert faults(watched, axe) == []
+        page.keyboard.press("Escape")
+    page.fill("#prompt", " ")
+    page.press("#prompt", "Control+Enter")
+    expect(page.locator("#prompt-error")).to_be_visible()
+    assert faults(watched, axe) == []
+
+
+def test_latency_page_is_accessible(open_page: OpenPage, axe: str) -> None:
+    watched = open_page("/dashboard")
+    watched.wait_state("Live")
+    assert faults(watched, axe) == []
+
+
+def test_everything_has_a_label_and_can_be_reached_by_tab(open_page: OpenPage) -> None:
+    watched = open_page(SCENE)
+    watched.wait_state("Live")
+    names = watched.page.evaluate("""() => [...document.querySelectorAll("button, input, textarea")]
+        .filter((e) => e.checkVisibility() && !e.disabled)
+        .map((e) => [e.tabIndex, e.ariaLabel ?? e.labels?.[0]?.innerText ?? e.innerText])""")
+    assert len(names) > 20
+    assert all(tab >= 0 and name.strip() for tab, name in names), names
+
+
+def test_page_is_light_and_asks_nobody_else(open_page: OpenPage, server: ServerProcess) -> None:
+    """`open_page` fails on outside requests and on complaints of the console."""
+    watched = open_page("/dashboard")
+    sizes: dict[str, int] = {}
+
+    def arrived(response: Any) -> None:
+        if response.url.startswith((f"{server.url}/static/", f"{server.url}/?")):
+            sizes[response.url] = len(response.body())
+
+    watched.page.on("response", arrived)
+    watched.page.goto(f"{server.url}/?{SCENE[1:]}")
+    watched.wait_state("Live")
+    assert len(sizes) > 10
+    assert sum(sizes.values()) < BUDGET_BYTES, sizes
+
+
+def test_nothing_moves_under_reduced_motion(open_page: OpenPage) -> None:
+    watched = open_page("/dashboard")
+    watched.page.emulate_media(reduced_motion="reduce")
+    watched.page.click("text=Preview")
+    watched.wait_state("Live")
+    moving = watched.page.evaluate("document.getAnimations().length")
+    assert moving == 0
+
+
+def test_policy_of_the_page_is_strict(open_page: OpenPage) -> None:
+    watched = open_page("/dashboard")
+    response = watched.page.request.get(f"{watched.origin}/")
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "unsafe" not in policy
+    html = response.text()
+    assert not re.search(r"<script(?![^>]*src=)|\son\w+=|\sstyle=|https?://(?!www\.w3\.org)", html)
+
+
+def test_types_hold(cache: Path, tmp_path: Path) -> None:
+    """Every module is checked by TypeScript's strict rules, by its JSDoc."""
+    node = shutil.which("node")
+    try:
+        compiler = fetch(TYPESCRIPT, cache) / "lib" / "tsc.js"
+    except OSError as error:
+        missing(f"{TYPESCRIPT}: {error}")
+        return
+    if node is None:
+        missing("node is not installed")
+        return
+    vendored = tmp_path / "uPlot.d.ts"
+    vendored.write_text("declare const uPlot: any;\nexport default uPlot;\n")
+    options = {
+        "allowJs": True,
+        "checkJs": True,
+        "noEmit": True,
+        "strict": True,
+        "target": "ES2022",
+        "module": "ES2022",
+        "moduleResolution": "bundler",
+        "lib": ["ES2023", "DOM", "DOM.Iterable"],
+        "types": [],
+        "paths": {"/static/vendor/uPlot.esm.js": [str(vendored)]},
+    }
+    config = tmp_path / "tsconfig.json"
+    files = [str(path) for path in MODULES]
+    config.write_text(json.dumps({"compilerOptions": options, "files": files}))
+    command = [node, str(compiler), "-p", str(config)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    assert run.returncode == 0, run.stdout
+
+
+def test_modules_are_small_and_say_what_they_are() -> None:
+    for path in MODULES:
+        lines = path.read_text().splitlines()
+        assert len(lines) <= 400, path
+        assert any(line.startswith(("/**", "/*")) for line in lines[:2]), path
+        assert lines[0] == "// @ts-check" or path.name == "theme.js", path
