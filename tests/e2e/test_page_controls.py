@@ -12,7 +12,7 @@ from tests.e2e.chromium import Watched
 from tests.e2e.conftest import OpenPage
 from tests.e2e.server_process import ServerProcess, until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PATIENCE = 30_000
 """Milliseconds of a hopeless wait."""
@@ -22,7 +22,7 @@ SCENE = "/#prompt=a+red+ball+over+the+sea&seed=7"
 
 def live(open_page: OpenPage, path: str = SCENE, **size: int) -> Watched:
     watched = open_page(path, **size)
-    watched.wait_state("Live", 30)
+    watched.wait_state("Live", 60)
     return watched
 
 
@@ -43,6 +43,19 @@ def heard(watched: Watched) -> None:
         const send = peer.send.bind(peer);
         peer.send = (message) => (message.type === "control" && sent.push(message), send(message));
     }""")
+
+
+def keep_a(watched: Watched) -> None:
+    """Until there is room for A: a machine that is busy elsewhere has less of it for a while."""
+
+    def kept() -> bool:
+        watched.page.keyboard.press("c")
+        either = watched.page.locator("#compare, #compare-error").locator("visible=true")
+        expect(either.first).to_be_visible(timeout=PATIENCE)
+        return watched.page.is_visible("#compare")
+
+    until(kept, 60, "room for A")
+    watched.complaints.clear()  # of refusals
 
 
 def test_words_apply_by_themselves_when_wanted(open_page: OpenPage, server: ServerProcess) -> None:
@@ -80,7 +93,7 @@ def test_change_of_words_can_cut_or_morph(open_page: OpenPage) -> None:
     watched = live(open_page)
     heard(watched)
     page = watched.page
-    page.get_by_text("morph", exact=True).click()
+    page.check("input[value=recache]")
     page.fill("#prompt", "a blue ball over the sea")
     page.click("#apply")
     page.wait_for_timeout(200)
@@ -113,8 +126,7 @@ def test_a_is_kept_shown_while_held_and_taken_back(
     watched = live(open_page)
     page = watched.page
     first = session(watched, server)["id"]
-    page.keyboard.press("c")
-    expect(page.locator("#compare")).to_be_visible(timeout=PATIENCE)
+    keep_a(watched)
     page.get_by_role("button", name="Blue ring, sunset").click()
     reaches(watched, server, "prompt", "a blue ring floating at sunset")
     a_picture = page.locator("#video-a")
@@ -136,8 +148,7 @@ def test_a_is_kept_shown_while_held_and_taken_back(
 
 def test_a_is_let_go_with_its_stream(open_page: OpenPage, server: ServerProcess) -> None:
     watched = live(open_page)
-    watched.page.keyboard.press("c")
-    expect(watched.page.locator("#compare")).to_be_visible(timeout=PATIENCE)
+    keep_a(watched)
     watched.page.click("#compare-drop")
     expect(watched.page.locator("#compare")).to_be_hidden()
     until(lambda: len(server.get("/v1/sessions")["data"]) == 1, 30, "the end of A")

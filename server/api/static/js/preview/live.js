@@ -7,7 +7,7 @@
  * viewer's numbers changed), "adopted" (this.session is another one), "accepted", "applied" ({recognised, revision, chunk}), "problem" ({message, param}),
  * "photon" ({ms}), "stream" (a new MediaStream to show).
  */
-import { call, forget } from "../shared/api.js";
+import { ApiError, call, forget } from "../shared/api.js";
 import { Peer } from "./peer.js";
 import { afterFailure, connectedPhase, samePhase } from "./phases.js";
 import { readReceiver } from "./receiver.js";
@@ -45,6 +45,8 @@ export class Live extends EventTarget {
     this.steering = new Steering(this);
     /** Ends the watcher's feed. @type {() => void} */
     this.unfollow = () => undefined;
+    /** The server has ended the session. */
+    this.over = false;
     /** The connection was let go on purpose: what follows does not wait. */
     this.moving = false;
     this.heard = { pong: 0, packets: 0, media: 0 };
@@ -161,7 +163,9 @@ export class Live extends EventTarget {
       this.moving = false;
       return;
     }
-    const { phase, seconds, gone, problem } = afterFailure(error, failures, this.watching !== null);
+    const cause = this.over ? new ApiError(410, null) : error;
+    this.over = false;
+    const { phase, seconds, gone, problem } = afterFailure(cause, failures, this.watching !== null);
     if (gone) this.session = null;
     if (problem) this.say("problem", problem);
     return phase ? this.#pause(phase, seconds) : this.#wait(seconds);
@@ -258,6 +262,7 @@ export class Live extends EventTarget {
 
   /** @param {any} message the stream is over on the server; a new one is made */
   #heardEnded(message) {
+    this.over = true;
     if (this.peer) this.peer.location = null; // it is gone with the session
     this.peer?.lose(message.error?.message ?? "The server ended this stream.");
   }
