@@ -24,6 +24,7 @@ from onbeat.models.toybox.concepts import (
     ActorLabel,
     Event,
     SceneLabel,
+    is_held_out,
 )
 from onbeat.models.toybox.physics import Floats, Law, contacts, position
 from onbeat.models.toybox.prompts import make_prompt
@@ -209,6 +210,16 @@ def _sample_segments(
     return segments
 
 
+def _clip_segments(
+    rng: np.random.Generator, chunks: int, odds: float, one: bool, held_out: bool
+) -> list[_Segment]:
+    """Segments of one clip; drawn again while they show what is held out, unless that is wanted."""
+    while True:
+        segments = _sample_segments(rng, chunks, odds, one)
+        if held_out or not any(is_held_out(a) for s in segments for a in s.label.actors):
+            return segments
+
+
 def _morph(values: Sequence[Floats], segments: Sequence[_Segment], t: Floats) -> Floats:
     """One value per segment (broadcast over t, first axis) faded over at the segments' starts."""
     result = np.broadcast_to(values[0], (len(t), *np.shape(values[0])[1:]))
@@ -270,16 +281,18 @@ def sample_scenes(
     *,
     change_probability: float = 0.3,
     one_object: bool = False,
+    held_out: bool = True,
 ) -> SceneBatch:
     """`count` clips of `chunks` chunks; the same numbers give the same scenes everywhere,
     and clip i starts alike whatever `count` and `chunks` are.
 
-    `change_probability` is the chance of a prompt change in each CHUNKS_PER_CHANGE chunks.
+    `change_probability` is the chance of a prompt change in each CHUNKS_PER_CHANGE chunks;
+    `held_out`: whether clips may show what training never sees (concepts.is_held_out).
     """
     frames, seconds = chunks * CHUNK_FRAMES, chunks * CHUNK_SECONDS
     rngs = [np.random.Generator(np.random.Philox(key=[seed, i])) for i in range(count)]
     phase = np.array([rng.integers(LOOP_FRAMES) for rng in rngs])
-    clips = [_sample_segments(rng, chunks, change_probability, one_object) for rng in rngs]
+    clips = [_clip_segments(rng, chunks, change_probability, one_object, held_out) for rng in rngs]
     fields = [_clip_tracks(segments, frames) for segments in clips]
     stacked = {k: np.stack([f[k] for f in fields]).astype(np.float32) for k in fields[0]}
     per_chunk = [[_segment_at(s, c) for c in range(chunks)] for s in clips]

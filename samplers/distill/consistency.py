@@ -20,6 +20,7 @@ from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.losses import (
     AUDIO_SHARE,
     HISTORY_SHARE,
+    Extra,
     draw,
     history_times,
     latents,
@@ -149,7 +150,12 @@ def own_output(nets: Networks, clips: Clips, rounds: int, generator: torch.Gener
 
 
 def resampled_loss(
-    nets: Networks, recipe: Recipe, clips: Clips, copies: int, generator: torch.Generator
+    nets: Networks,
+    recipe: Recipe,
+    clips: Clips,
+    copies: int,
+    generator: torch.Generator,
+    extra: Extra | None = None,
 ) -> Tensor:
     """Flow matching at the serving times, with true targets after the student's own output."""
     d = draw(nets, clips, copies, generator, SERVING_SHARE)
@@ -162,7 +168,8 @@ def resampled_loss(
         noisy = _with_history({k: mix(mine[k], d.noise[k][:, :1], past[k]) for k in mine}, noisy)
     got = predict(nets, encode(nets, clips.text, clips.change), noisy, d.times, history=d.history)
     share = 0.0 if own else HISTORY_SHARE
-    return velocity_loss(got, d, weights(clips), share)
+    loss = velocity_loss(got, d, weights(clips), share)
+    return loss if extra is None else loss + extra(got["video"], d, clips)
 
 
 def consistency_loss(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from onbeat.models.toybox.attributes import labels_of
 from onbeat.models.toybox.audio_codec import AudioCodec
 from onbeat.models.toybox.concepts import CHUNK_FRAMES, FPS
 from onbeat.models.toybox.config import ToyboxConfig
@@ -21,7 +22,7 @@ from onbeat.models.toybox.sound import render_audio
 from onbeat.models.toybox.text import tokenise
 from onbeat.models.toybox.video_codec import VideoCodec, pack
 
-OBJECT_WEIGHT = 4.0
+OBJECT_WEIGHT = 7.0
 """Extra loss weight of a video token that an object touches."""
 EVENT_WEIGHT = 2.0
 """Extra loss weight of an audio token in which something sounds."""
@@ -45,6 +46,8 @@ class Clips:
     """int64 [b, 2, slots, pieces]: the prompts before and after `change`."""
     change: Tensor
     """int64 [b] chunk from which the second prompt holds; n if it never does."""
+    labels: Tensor
+    """int64 [b, 2, 3] what the full prompts before and after `change` name (labels_of)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,7 @@ class ClipPool:
             chunks,
             change_probability=cut.change_probability,
             one_object=number * 0.6180339887 % 1.0 < cut.one_object,
+            held_out=False,
         )
         first = cut.lead * CHUNK_FRAMES
         pixels, mask = render(scenes, first, self.frames)
@@ -112,6 +116,10 @@ class ClipPool:
         for place, row in zip(at.tolist(), scenes.prompts, strict=True):
             self._prompts[place] = row[cut.lead :]
         self.made += count
+
+    def frames_and_labels(self) -> tuple[Tensor, Tensor]:
+        """All latent frames [c, f, 16, 8, 8] and what the clips' first prompts name [c, 3]."""
+        return self._video[: self.size], labels_of([p[0] for p in self._prompts[: self.size]])
 
     def sample(self, generator: torch.Generator, clips: int, chunks: int) -> Clips:
         """`clips` cuts of `chunks` chunks each, at random places; single chunks start at any
@@ -132,6 +140,7 @@ class ClipPool:
             for w, s in zip(which.tolist(), start.tolist(), strict=True)
         ]
         text = [self._tokens(p[:2], generator) for p in pairs]
+        labels = labels_of([prompt for p in pairs for prompt in p[:2]])
         return Clips(
             audio=audio,
             video=pack(video.flatten(0, 1)).unflatten(0, (clips, chunks)),
@@ -139,6 +148,7 @@ class ClipPool:
             video_weight=1.0 + OBJECT_WEIGHT * touched,
             text=torch.stack(text),
             change=torch.tensor([p[2] for p in pairs]),
+            labels=labels.unflatten(0, (clips, 2)),
         )
 
     @staticmethod

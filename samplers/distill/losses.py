@@ -3,6 +3,7 @@
 What it is: times, noise and weights of one batch, and its loss. What it is not: an optimiser.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -108,10 +109,21 @@ def velocity_loss(
     return total
 
 
-def teacher_loss(nets: Networks, clips: Clips, copies: int, generator: torch.Generator) -> Tensor:
+Extra = Callable[[Tensor, Draw, Clips], Tensor]
+"""A loss beside the velocity's: predicted video x0 [b, s, n, t, d], the draw and its clips."""
+
+
+def teacher_loss(
+    nets: Networks,
+    clips: Clips,
+    copies: int,
+    generator: torch.Generator,
+    extra: Extra | None = None,
+) -> Tensor:
     """Flow matching of a batch of clips."""
     d = draw(nets, clips, copies, generator)
     prompts = encode(nets, clips.text, clips.change)
     noisy = {k: mix(d.clean[k], d.noise[k], d.times[k]) for k in d.clean}
     got = predict(nets, prompts, noisy, d.times, history=d.history)
-    return velocity_loss(got, d, weights(clips))
+    loss = velocity_loss(got, d, weights(clips))
+    return loss if extra is None else loss + extra(got["video"], d, clips)

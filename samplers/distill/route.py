@@ -1,7 +1,8 @@
 """The training route of toybox, stage by stage, as `onbeat train toybox` calls it.
 
 What it is: which stage reads and writes which folder under `out`, and the packing of the weights
-file. What it is not: the stages. Route: ae, audio, teacher, consistency, pack.
+file. What it is not: the stages. Route: ae, audio,
+attributes, teacher, consistency, pack.
 """
 
 import json
@@ -14,13 +15,15 @@ from onbeat.models.toybox.audio_codec import AudioCodec
 from onbeat.models.toybox.video_codec import VideoCodec
 from onbeat.models.toybox.weights import PACKAGED, save_weights
 from onbeat.samplers.distill.ae_training import train_video_codec
+from onbeat.samplers.distill.attribute_loss import AttributeLoss
+from onbeat.samplers.distill.attribute_training import load_attributes, train_attributes
 from onbeat.samplers.distill.audio_training import train_audio_codec
 from onbeat.samplers.distill.consistency import Recipe
 from onbeat.samplers.distill.student import train_student
 from onbeat.samplers.distill.teacher import Codecs, start, train_pictures, train_sequences
 
-STAGES = ("ae", "audio", "teacher", "consistency", "pack")
-PICTURE_SHARE = 0.3
+STAGES = ("ae", "audio", "attributes", "teacher", "consistency", "pack")
+PICTURE_SHARE = 0.5
 """Of the teacher's minutes, for single chunks."""
 RECIPE = Recipe(own_history=0.6)
 
@@ -36,6 +39,8 @@ def run_stage(stage: str, *, minutes: float, out: Path, seed: int = 0, resume: b
         train_video_codec(minutes, out / "ae", seed, resume)
     elif stage == "audio":
         train_audio_codec(minutes, out / "audio", seed, resume)
+    elif stage == "attributes":
+        train_attributes(load_codecs(out), out / "attributes", seed)
     elif stage == "teacher":
         _teacher(minutes, out, seed, resume)
     elif stage == "consistency":
@@ -45,12 +50,14 @@ def run_stage(stage: str, *, minutes: float, out: Path, seed: int = 0, resume: b
 
 
 def _teacher(minutes: float, out: Path, seed: int, resume: bool) -> None:
-    codecs = load_codecs(out)
+    codecs, extra = load_codecs(out), attribute_loss(out)
     first = minutes * PICTURE_SHARE
-    train_pictures(codecs, first, out / "pictures", seed, resume=resume)
+    train_pictures(codecs, first, out / "pictures", seed, resume=resume, extra=extra)
     after = _needed(out / "pictures" / "state.pt", "teacher")
     sequences = out / "sequences"
-    train_sequences(codecs, minutes - first, sequences, seed, resume=resume, after=after)
+    train_sequences(
+        codecs, minutes - first, sequences, seed, resume=resume, after=after, extra=extra
+    )
 
 
 def _student(minutes: float, out: Path, seed: int, resume: bool) -> None:
@@ -63,6 +70,7 @@ def _student(minutes: float, out: Path, seed: int, resume: bool) -> None:
         resume=resume,
         teacher=teacher,
         recipe=RECIPE,
+        extra=attribute_loss(out),
     )
 
 
@@ -72,6 +80,13 @@ def load_codecs(out: Path) -> Codecs:
     video.load_state_dict(load_file(_needed(out / "ae" / "model.safetensors", "ae")))
     audio = AudioCodec.load(_needed(out / "audio" / "model.safetensors", "audio"))
     return video.eval().requires_grad_(False), audio
+
+
+def attribute_loss(out: Path) -> AttributeLoss:
+    """The loss with the frozen attribute net of a run."""
+    return AttributeLoss(
+        net=load_attributes(_needed(out / "attributes" / "model.safetensors", "attributes"))
+    )
 
 
 def pack_weights(out: Path, target: Path, seed: int) -> Path:

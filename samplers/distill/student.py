@@ -13,6 +13,7 @@ from torch import Tensor
 from onbeat.samplers.distill.consistency import Recipe, consistency_loss, resampled_loss
 from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.loop import Run, Stage, train_loop
+from onbeat.samplers.distill.losses import Extra
 from onbeat.samplers.distill.networks import Networks
 from onbeat.samplers.distill.samples import served, write_samples
 from onbeat.samplers.distill.teacher import (
@@ -30,11 +31,13 @@ PEAK = 0.6
 PICTURE_PIECES, SEQUENCE_PIECES = 2, 4
 
 
-def student_loss(teacher: Networks, recipe: Recipe) -> Callable[..., Tensor]:
+def student_loss(
+    teacher: Networks, recipe: Recipe, extra: Extra | None = None
+) -> Callable[..., Tensor]:
     def loss(nets: Networks, clips: Clips, copies: int, generator: torch.Generator) -> Tensor:
         if float(torch.rand((), generator=generator)) < recipe.distil:
             return consistency_loss(nets, teacher, recipe, clips, copies, generator)
-        return resampled_loss(nets, recipe, clips, copies, generator)
+        return resampled_loss(nets, recipe, clips, copies, generator, extra)
 
     return loss
 
@@ -54,10 +57,11 @@ def train_student(
     resume: bool,
     teacher: Path,
     recipe: Recipe,
+    extra: Extra | None = None,
 ) -> Run:
     """Distils the checkpoint `teacher`, starting from its weights."""
     run = start(out, seed, resume, teacher)
-    loss = student_loss(teacher_of(teacher, seed), recipe)
+    loss = student_loss(teacher_of(teacher, seed), recipe, extra)
     pictures, pool = picture_pool(codecs, seed + 2, 320), sequence_pool(codecs, seed + 2, 60)
 
     def refresh() -> None:

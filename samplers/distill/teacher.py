@@ -16,17 +16,17 @@ from onbeat.models.toybox.config import ToyboxConfig
 from onbeat.models.toybox.video_codec import VideoCodec
 from onbeat.samplers.distill.data import ClipPool, Clips, Cut
 from onbeat.samplers.distill.loop import Piece, Run, Stage, load_run, new_run, train_loop
-from onbeat.samplers.distill.losses import teacher_loss
+from onbeat.samplers.distill.losses import Extra, teacher_loss
 from onbeat.samplers.distill.networks import Networks
 from onbeat.samplers.distill.samples import served, write_samples
 
 Codecs = tuple[VideoCodec, AudioCodec]
 Loss = Callable[[Networks, Clips, int, torch.Generator], Tensor]
 
-PICTURES = Cut(chunks=2, lead=1, tail=2, change_probability=0.0, one_object=0.6)
+PICTURES = Cut(chunks=2, lead=1, tail=2, change_probability=0.0, one_object=0.8)
 SEQUENCES = Cut(chunks=15, change_probability=0.35, one_object=0.5)
 PICTURE_CAPACITY, SEQUENCE_CAPACITY = 16_000, 4_000
-PICTURE_PIECE, PICTURE_COPIES = 16, 4
+PICTURE_PIECE, PICTURE_COPIES = 8, 8
 """Clips of one piece of single chunks, and noisy copies of each."""
 SEQUENCE_PIECE, SEQUENCE_COPIES = 2, 2
 CHUNKS = 13
@@ -94,17 +94,24 @@ def both(*sources: Callable[..., Sequence[Piece]]) -> Callable[..., list[Piece]]
 
 
 def train_pictures(
-    codecs: Codecs, minutes: float, out: Path, seed: int, *, resume: bool, warm: int = 1000
+    codecs: Codecs,
+    minutes: float,
+    out: Path,
+    seed: int,
+    *,
+    resume: bool,
+    extra: Extra | None = None,
+    warm: int = 1000,
 ) -> Run:
-    """Single chunks: 4 pieces of 16 clips in 4 noisy copies a step."""
+    """Single chunks: 4 pieces of 8 clips in 8 noisy copies a step."""
     run = start(out, seed, resume)
     pool = picture_pool(codecs, seed, warm)
     stage = Stage(
         name="pictures",
-        pieces=picture_pieces(pool, teacher_loss, seed, 4),
-        refresh=partial(pool.add, 16),
+        pieces=picture_pieces(pool, partial(teacher_loss, extra=extra), seed, 4),
+        refresh=partial(pool.add, 4),
         on_checkpoint=lambda r, o: write_samples(
-            served(r.ema, codecs), o, r.step, chunks=1, prompts=48, steps=4
+            served(r.ema, codecs), o, r.step, chunks=1, prompts=80, steps=4
         ),
     )
     train_loop(run, stage, minutes, out)
@@ -119,12 +126,14 @@ def train_sequences(
     *,
     resume: bool,
     after: Path | None,
+    extra: Extra | None = None,
     warm: int = 200,
 ) -> Run:
     """Sequences of 13 chunks, with two pieces of single chunks in each step; starts from the
     checkpoint `after` of the pictures."""
     run = start(out, seed, resume, after)
     pictures, pool = picture_pool(codecs, seed + 1, 640), sequence_pool(codecs, seed, warm)
+    loss = partial(teacher_loss, extra=extra)
 
     def refresh() -> None:
         pool.add(4)
@@ -133,8 +142,8 @@ def train_sequences(
     stage = Stage(
         name="sequences",
         pieces=both(
-            sequence_pieces(pool, teacher_loss, seed, 4),
-            picture_pieces(pictures, teacher_loss, seed, 2),
+            sequence_pieces(pool, loss, seed, 4),
+            picture_pieces(pictures, loss, seed, 2),
         ),
         refresh=refresh,
         on_checkpoint=lambda r, o: write_samples(

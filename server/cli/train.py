@@ -10,6 +10,7 @@ import typer
 class Stage(StrEnum):
     AE = "ae"
     AUDIO = "audio"
+    ATTRIBUTES = "attributes"
     TEACHER = "teacher"
     CONSISTENCY = "consistency"
     PACK = "pack"

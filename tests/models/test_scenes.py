@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from onbeat.models.toybox.concepts import AMBIENCE_OF, CHUNK_FRAMES, FPS
+from onbeat.models.toybox.concepts import (
+    AMBIENCE_OF,
+    CHUNK_FRAMES,
+    COLOURS,
+    FPS,
+    MOTIONS,
+    SHAPES,
+    ActorLabel,
+    is_held_out,
+)
 from onbeat.models.toybox.physics import FLOOR, Law, contacts, position
 from onbeat.models.toybox.scenes import MORPH_SECONDS, SceneBatch, sample_scenes
 
@@ -109,3 +118,28 @@ def test_a_clip_starts_alike_in_batches_of_any_size_and_length() -> None:
     assert [row[0] for row in a.prompts] == [row[0] for row in b.prompts[:2]]
     assert np.array_equal(a.tracks.x[:, 0], b.tracks.x[:2, 0])
     assert np.array_equal(a.tracks.phase, b.tracks.phase[:2])
+
+
+def test_training_scenes_never_show_what_is_held_out() -> None:
+    shown = [
+        actor
+        for row in sample_scenes(5, 60, 15, change_probability=0.9, held_out=False).attributes
+        for label in row
+        for actor in label.actors
+    ]
+    assert shown and not any(is_held_out(actor) for actor in shown)
+    free = sample_scenes(5, 60, 15, change_probability=0.9).attributes
+    assert any(is_held_out(a) for row in free for label in row for a in label.actors)
+
+
+def test_any_two_attributes_of_held_out_triples_are_seen_together() -> None:
+    triples = [
+        (s, c, m)
+        for s in SHAPES
+        for c in COLOURS
+        for m in MOTIONS
+        if is_held_out(ActorLabel(shape=s, colour=c, motion=m, size="big"))
+    ]
+    assert len(triples) == 22
+    for pair in ((0, 1), (0, 2), (1, 2)):
+        assert len({tuple(t[i] for i in pair) for t in triples}) == len(triples)

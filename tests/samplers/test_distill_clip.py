@@ -139,6 +139,7 @@ def clips() -> Clips:
         video_weight=torch.ones(1, 3, 16),
         text=prompts(),
         change=torch.tensor([3]),
+        labels=torch.full((1, 2, 3), -1),
     )
 
 

@@ -59,6 +59,7 @@ def clips(count: int, seed: int) -> Clips:
         video_weight=torch.ones(count, 1, 16),
         text=torch.zeros(count, 2, 16, 12, dtype=torch.int64),
         change=torch.ones(count, dtype=torch.int64),
+        labels=torch.full((count, 2, 3), -1),
     )
 
 

@@ -41,6 +41,7 @@ def clips(seed: int) -> Clips:
         video_weight=torch.ones(2, 2, 16),
         text=torch.zeros(2, 2, 16, 12, dtype=torch.int64).index_fill(3, torch.tensor([0]), 5),
         change=torch.full((2,), 2),
+        labels=torch.full((2, 2, 3), -1),
     )
 
 
