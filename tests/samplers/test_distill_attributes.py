@@ -78,7 +78,7 @@ def test_the_shape_pulls_towards_its_name() -> None:
         cost = loss(guess, d, c)
         costs.append(float(cost.detach()))
         optimizer.zero_grad()
-        cost.backward()  # type: ignore[no-untyped-call]
+        cost.backward()
         optimizer.step()
     assert costs[-1] < 0.5 * costs[0]
 
