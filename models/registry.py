@@ -17,7 +17,10 @@ GROUP = "onbeat.models"
 Loader: TypeAlias = "Callable[..., CausalModel]"
 """Called with keywords `weights` (a file, or None for the packaged one) and `device`."""
 
-_BUILT_IN = {"toybox": "onbeat.models.toybox.weights:load_toybox"}
+_BUILT_IN = {
+    "mirror": "onbeat.models.mirror:load_mirror",
+    "toybox": "onbeat.models.toybox.weights:load_toybox",
+}
 
 
 def model_names() -> tuple[str, ...]:

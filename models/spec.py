@@ -61,6 +61,8 @@ class ModelSpec:
     commit the whole window again under the new one."""
     takes_reference: bool = False
     """Whether `encode_media` works: the model has encoders."""
+    default_strength: float = 0.6
+    """How far from its input a video-to-video stream is made if nobody says (`at_strength`)."""
     context_noise: float
     """Noise level t at which a finished chunk is committed to the cache."""
 

@@ -82,6 +82,7 @@ def start_rows(
 
     sources: clean latents (float32 [n, d] per modality) that a row starts from instead of from
     noise alone, for a sampler begun part of the way down (`onbeat.samplers.schedule.at_strength`).
+    A modality that a row's source lacks starts from noise.
     Raises ValueError for a row whose modalities differ in their number of steps.
     """
     counts = [_steps_of(row) for row in samplers]
@@ -101,7 +102,7 @@ def start_rows(
         )
     ]
     latents = {
-        m.name: _initial(states, i, m, [s[m.name] if s else None for s in given], device)
+        m.name: _initial(states, i, m, [s.get(m.name) if s else None for s in given], device)
         for i, m in enumerate(modalities)
     }
     rows = zip(states, _unbatch(latents), strict=True)

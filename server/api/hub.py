@@ -6,8 +6,11 @@ in `call_soon_threadsafe`. The hub also remembers the engine's state. It knows n
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from onbeat.server.engine.client import ChunkPayload, EngineClient
 from onbeat.server.engine.messages import (
@@ -65,6 +68,10 @@ class EngineHub:
     def send(self, command: Command) -> None:
         """Never blocks. Thread-safe."""
         self._client.send(command)
+
+    def feed(self, streams: Sequence[str], picture: npt.NDArray[np.uint8], at: float) -> bool:
+        """Gives streams a picture (`EngineClient.feed`). Thread-safe."""
+        return self._client.feed(streams, picture, at)
 
     def attach(self, stream_id: str, sink: Sink) -> None:
         """From now on the events of this stream, and the engine's going down, go to `sink`."""

@@ -53,7 +53,7 @@ class Admission:
         """Predicted share of the decode lane, at single chunks per decode."""
         rows = max(1, min(self._max_decode_rows, len(live) // 4))
         chunk = self._decode.promised_row_seconds(rows)
-        return sum(chunk / d.period for d in live)
+        return sum((chunk + d.encode) / d.period for d in live)
 
     def admit(
         self, live: Sequence[Demand], new: Demand, *, pages: int, free: int

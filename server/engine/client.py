@@ -5,6 +5,7 @@ Implementations: `onbeat.server.engine.local.LocalEngine` (a thread, same proces
 go on from their snapshot, job streams end with reason "engine_lost").
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,11 @@ class EngineClient(Protocol):
 
     def send(self, command: Command) -> None:
         """Never blocks. Thread-safe."""
+
+    def feed(self, streams: Sequence[str], picture: npt.NDArray[np.uint8], at: float) -> bool:
+        """Gives a picture that was taken at `at` (monotonic seconds), uint8 RGB [height, width, 3]
+        at the model's size, to these streams. Never blocks; False if it was lost: the engine is
+        not there or behind. Thread-safe. Sound is a command (`InputSound`)."""
 
     def receive(self, timeout: float) -> Event | None:
         """The next event, or None after `timeout` seconds. One reader thread only."""

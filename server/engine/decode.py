@@ -45,6 +45,7 @@ class TorchDecodeLane:
         self._seconds: deque[float] = deque()
         self._changed = threading.Condition()
         self._running = 0
+        self._task_before = False
         self._closed = False
         self._broken: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -133,6 +134,7 @@ class TorchDecodeLane:
         """One task or one batch; False if there is neither."""
         task = self._next_task()
         batch = [] if task is not None else self._next_batch()
+        self._task_before = task is not None
         if task is not None:
             self._run_task(task)
         elif batch:
@@ -144,7 +146,7 @@ class TorchDecodeLane:
         with self._changed:
             for task in self._tasks:
                 if task.behind is None:
-                    ahead = bool(self._waiting)
+                    ahead = self._before(task)
                 else:
                     mine = (j.chunk for j in self._waiting if j.stream == task.behind)
                     ahead = any(chunk <= task.after for chunk in mine)
@@ -152,6 +154,11 @@ class TorchDecodeLane:
                     self._tasks.remove(task)
                     return task
         return None
+
+    def _before(self, task: LaneTask) -> bool:
+        """Whether a chunk is to be decoded before it."""
+        urgent = min((job.deadline for job in self._waiting), default=None)
+        return urgent is not None and (self._task_before or urgent <= task.deadline)
 
     def _run_task(self, task: LaneTask) -> None:
         started, value, failure = self._clock.now(), None, None

@@ -12,6 +12,7 @@ from onbeat.models.spec import EncodedPrompt
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.cost import CostModel
+from onbeat.server.engine.input_track import Clip
 from onbeat.server.engine.reference import Reference
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Executor(Protocol):
     def encode_reference(self, reference: Reference, index: int) -> ChunkState:
         """A finished chunk from one of a reference. Any thread."""
 
+    def encode_input(self, clip: Clip) -> "dict[str, Tensor]":
+        """What a chunk starts from, by modality; one that was not seen or heard is missing. Any
+        thread."""
+
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         """A finished chunk from its latents as they lie in a slot (float32, model's order)."""
 
@@ -54,7 +59,7 @@ class Executor(Protocol):
         """The latents of a finished chunk, as `restore` reads them."""
 
     def start_chunks(self, streams: Sequence["Stream"], steps: Sequence[int]) -> None:
-        """Gives each stream the noise of its next chunk."""
+        """Gives each stream the noise of its next chunk, over what its input has settled."""
 
     def end_chunk(self, state: ChunkState) -> ChunkState:
         """The chunk as it is, its last prediction final; at least one step must be done."""
@@ -107,12 +112,14 @@ class Decoded:
 class LaneTask:
     """Other work of the decode lane, done on its thread. `behind` None: between decodes, when no
     chunk waits. Otherwise as soon as no chunk of that stream up to `after` is waiting, and before
-    any later one."""
+    any later one. `deadline`: a task behind nobody may also go before chunks that are due later,
+    if no such task ran since the last decode."""
 
     run: Callable[[], Any]
     name: str = "task"
     behind: str | None = None
     after: int = -1
+    deadline: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

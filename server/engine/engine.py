@@ -92,7 +92,8 @@ class Engine:
         self.delivery = Delivery(
             spec, lane, slots, emit, misses=self.misses, trace=self.trace, playout_buffer=buffer
         )
-        self.intake = Intake(spec, executor, lane, pool, self.trace)
+        self.intake = Intake(spec, executor, lane, pool, self.trace, self.roster.gate.encoding)
+        self.roster.gate.encoding.start(costs.calibration)
         self._by = 0.0
         self.interval = Interval(since=clock.now())
         self.wake_at = 0.0
@@ -209,7 +210,7 @@ class Engine:
             if c.backlog:
                 self.roster.streams[c.stream].piece = c.width
         plan = planned.plan
-        self.wake_at = plan.wake_at
+        self.wake_at = min(plan.wake_at, self.intake.inputs.wake_at)
         done = self._clock.now()
         self.interval.plans.append(done - now)
         self.trace.planned(

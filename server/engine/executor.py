@@ -23,14 +23,16 @@ from onbeat.models.spec import CausalModel, EncodedPrompt
 from onbeat.samplers.consistency import (
     commit_latents,
     end_chunk,
-    init_rows,
     latents_of,
+    start_rows,
     step_rows,
     times_of,
 )
 from onbeat.samplers.families import rf_samplers
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.device import Outcome
+from onbeat.server.engine.input_start import begin, encode_clip
+from onbeat.server.engine.input_track import Clip
 from onbeat.server.engine.kv_store import KVStore
 from onbeat.server.engine.lanes import InlineLane, Lane, Pair, halfway
 from onbeat.server.engine.reference import Reference
@@ -100,6 +102,10 @@ class TorchExecutor:
         )
         return self._finished(REFERENCE_SEED, REFERENCE_STREAM, index, latents)
 
+    @torch.inference_mode()
+    def encode_input(self, clip: Clip) -> dict[str, torch.Tensor]:
+        return encode_clip(self._model, clip)
+
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         flat, latents, at = np.frombuffer(data, np.float32), {}, 0
         for m in self._spec.modalities:
@@ -133,14 +139,16 @@ class TorchExecutor:
 
     @torch.inference_mode()
     def start_chunks(self, streams: Sequence[Stream], steps: Sequence[int]) -> None:
-        """Gives each stream the noise of its next chunk."""
-        states = init_rows(
+        """Gives each stream the noise of its next chunk, over what its input has settled."""
+        begins = [begin(s, count, self._spec) for s, count in zip(streams, steps, strict=True)]
+        states = start_rows(
             self._spec.modalities,
             [s.now.seed for s in streams],
             [NOISE_STREAM] * len(streams),
             [s.chunk for s in streams],
-            list(steps),
-            self._store.k.device,
+            [b.samplers for b in begins],
+            [b.source for b in begins],
+            device=self._store.k.device,
         )
         for stream, state in zip(streams, states, strict=True):
             stream.state = state

@@ -28,6 +28,8 @@ class Demand:
     period: float
     window: float
     phase: float = 0.0
+    encode: float = 0.0
+    """Seconds of the decode lane that its input takes for each chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

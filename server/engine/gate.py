@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.forward import Demand
+from onbeat.server.engine.input_encode import EncodeCost
 from onbeat.server.engine.messages import AHEAD_CHUNKS, Event, OpenStream, StreamRefused
 from onbeat.server.engine.pool import pages_per_stream
 from onbeat.server.engine.residency import Residency
@@ -36,6 +37,7 @@ class Gate:
         self._admission, self._streams = admission, streams
         self._lifetimes = Lifetimes()
         self.room = WaitingRoom()
+        self.encoding = EncodeCost()
 
     # ---- what is promised ----------------------------------------------------------------------
 
@@ -43,18 +45,26 @@ class Gate:
         """Live streams with a share of time; a paused one has given up its own."""
         return [s for s in self._streams.values() if s.is_live and not s.paused]
 
-    def demand(self, steps: int | None, ahead: int = AHEAD_CHUNKS, phase: float = 0.0) -> Demand:
-        """Of a live stream: its commit and its steps per chunk."""
+    def demand(
+        self, steps: int | None, opened: OpenStream | None = None, phase: float = 0.0
+    ) -> Demand:
+        """Of a live stream, or a plain one: its commit and its steps per chunk, and the encode of
+        its input, which comes before its steps."""
         period = self._spec.chunk_seconds
         rows = 1 + (steps or self._spec.default_steps)
-        return Demand(rows=rows, period=period, window=ahead * period, phase=phase)
+        given = opened.video_input if opened is not None else None
+        plain = opened.ahead_chunks if opened is not None else AHEAD_CHUNKS
+        ahead = plain if given is None else given.ahead_chunks
+        encode = 0.0 if given is None else self.encoding.seconds
+        window = ahead * period - encode
+        return Demand(rows=rows, period=period, window=window, phase=phase, encode=encode)
 
     def live_demands(self) -> list[Demand]:
-        return [self.demand(s.now.steps, s.opened.ahead_chunks, s.phase) for s in self.running()]
+        return [self.demand(s.now.steps, s.opened, s.phase) for s in self.running()]
 
     def phase(self, command: OpenStream) -> float:
         """The instant at which a live stream that starts now disturbs the others least."""
-        demand = self.demand(command.steps, command.ahead_chunks)
+        demand = self.demand(command.steps, command)
         return self._admission.outlook(self.live_demands(), demand).phase
 
     # ---- room ----------------------------------------------------------------------------------
@@ -95,7 +105,7 @@ class Gate:
         if kind == "job" or not settings.admission or (not stream and _promised(command)):
             return None
         steps = (stream.pending or stream.now).steps if stream else command.steps
-        demand = self.demand(steps, command.ahead_chunks)
+        demand = self.demand(steps, command)
         refusal = self._admission.refuse(self.live_demands(), demand, pages=pages, free=free)
         return None if refusal is None else refusal.reason
 

@@ -14,6 +14,7 @@ from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.delivery import decode_job
 from onbeat.server.engine.device import DecodeLane, Executor, LaneTask
 from onbeat.server.engine.fork import parent_of
+from onbeat.server.engine.input_encode import EncodeCost, InputEncoder
 from onbeat.server.engine.pool import KVPool
 from onbeat.server.engine.prefix import share_reference
 from onbeat.server.engine.streams import Stream
@@ -27,10 +28,17 @@ class Intake:
     """Streams between their opening and their first own chunk."""
 
     def __init__(
-        self, spec: ModelSpec, executor: Executor, lane: DecodeLane, pool: KVPool, trace: Trace
+        self,
+        spec: ModelSpec,
+        executor: Executor,
+        lane: DecodeLane,
+        pool: KVPool,
+        trace: Trace,
+        encoding: EncodeCost,
     ) -> None:
         self._spec, self._executor, self._lane, self._pool = spec, executor, lane, pool
-        self._trace = trace
+        self._trace, self._encoding = trace, encoding
+        self.inputs = InputEncoder(spec, executor, self._submit, encoding)
         self._running: dict[LaneTask, tuple[Stream, Take]] = {}
         self._sharing: list[Stream] = []
         """Streams whose reference is not committed yet."""
@@ -55,6 +63,8 @@ class Intake:
         for done in self._lane.poll_tasks():
             stream, take = self._running.pop(done.task)
             self._trace.task(done, stream.id)
+            if done.error is None and done.task.deadline < float("inf"):
+                self._encoding.observe(done.ended - done.started)
             if open_streams.get(stream.id) is not stream:
                 continue
             if done.error is not None:
@@ -63,6 +73,7 @@ class Intake:
                 take(stream, done.value, now)
         if self._sharing:
             self._share(open_streams)
+        self.inputs.tick(open_streams.values(), now)
         return failed
 
     def _submit(self, stream: Stream, task: LaneTask, take: Take) -> None:

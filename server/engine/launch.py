@@ -17,6 +17,8 @@ import psutil
 from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.ring import anonymous_file
 
+INPUT_SLOTS = 64
+"""Pictures on their way to an engine at once; it takes each within milliseconds."""
 CANNOT_START = 3
 """Exit code of a worker that would fail again: unknown model, no weights, wrong settings."""
 
@@ -56,6 +58,8 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     commands: str
     events: str
     ring_descriptor: int
+    input_descriptor: int
+    """Of the ring whose slots the front writes."""
     parent_descriptor: int
 
 
@@ -65,6 +69,7 @@ class Child:
 
     process: subprocess.Popen[bytes]
     ring_descriptor: int
+    input_descriptor: int
     alive_descriptor: int
     folder: Path
 
@@ -82,12 +87,14 @@ def make_folder() -> Path:
 def start_child(launch: EngineLaunch, folder: Path) -> Child:
     """Starts a worker that talks over `folder` and ends when our end of its pipe closes."""
     ring_descriptor = anonymous_file("onbeat-ring")
+    input_descriptor = anonymous_file("onbeat-input")
     parent_descriptor, alive_descriptor = os.pipe()
     arguments = WorkerArguments(
         launch=launch,
         commands=f"ipc://{folder}/commands",
         events=f"ipc://{folder}/events",
         ring_descriptor=ring_descriptor,
+        input_descriptor=input_descriptor,
         parent_descriptor=parent_descriptor,
     )
     process = subprocess.Popen(
@@ -97,7 +104,7 @@ def start_child(launch: EngineLaunch, folder: Path) -> Child:
             "onbeat.server.engine.worker",
             msgspec.json.encode(arguments).decode(),
         ],
-        pass_fds=(ring_descriptor, parent_descriptor),
+        pass_fds=(ring_descriptor, input_descriptor, parent_descriptor),
         stdin=subprocess.DEVNULL,
         start_new_session=True,
         env=os.environ | _worker_environment(launch),
@@ -106,6 +113,7 @@ def start_child(launch: EngineLaunch, folder: Path) -> Child:
     return Child(
         process=process,
         ring_descriptor=ring_descriptor,
+        input_descriptor=input_descriptor,
         alive_descriptor=alive_descriptor,
         folder=folder,
     )
@@ -120,6 +128,7 @@ def end_child(child: Child, *, grace: float) -> None:
         child.process.kill()
         child.process.wait()
     os.close(child.ring_descriptor)
+    os.close(child.input_descriptor)
 
 
 def _worker_environment(launch: EngineLaunch) -> dict[str, str]:

@@ -7,6 +7,10 @@ import gc
 import logging
 import queue
 import threading
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from onbeat.models.spec import CausalModel
 from onbeat.server.engine.assemble import make_engine
@@ -18,6 +22,8 @@ from onbeat.server.engine.messages import (
     Command,
     EngineDown,
     Event,
+    InputPicture,
+    InputSound,
     ReleaseSlot,
     Shutdown,
 )
@@ -64,9 +70,20 @@ class LocalEngine:
     def send(self, command: Command) -> None:
         with self._lock:
             if self._engine is None:
-                self._early.append(command)
+                if not isinstance(command, InputSound):
+                    self._early.append(command)
                 return
-        self._engine.submit(command)
+        if isinstance(command, InputSound):
+            self._engine.roster.inputs.hear(command)
+        else:
+            self._engine.submit(command)
+
+    def feed(self, streams: Sequence[str], picture: npt.NDArray[np.uint8], at: float) -> bool:
+        engine = self._engine
+        if engine is not None:
+            command = InputPicture(streams=list(streams), slot=0, at=at)
+            engine.roster.inputs.see(command, picture.tobytes())
+        return engine is not None
 
     def receive(self, timeout: float) -> Event | None:
         try:

@@ -12,6 +12,8 @@ from onbeat.server.engine.track import BucketCost
 from onbeat.server.vocabulary import DropCause, EndReason, Prompt, StreamKind, Transition
 
 AHEAD_CHUNKS = 2
+INPUT_AHEAD_CHUNKS = 0.75
+DEFAULT_STRENGTH = 0.6
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -19,6 +21,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 # ---- front to engine ---------------------------------------------------------------------------
+
+
+class VideoInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A live stream works on pictures that come in. `strength` None = the model's."""
+
+    strength: float | None = None
+    motion_aware: bool = False
+    """The strength falls while the pictures move."""
+    ahead_chunks: float = INPUT_AHEAD_CHUNKS
+    """How long before its playout a chunk takes its pictures: a shorter lead is a fresher one."""
 
 
 class OpenStream(Message, frozen=True, kw_only=True):
@@ -47,6 +59,8 @@ class OpenStream(Message, frozen=True, kw_only=True):
     """Live: if there is no room, wait for it instead of being refused."""
     promised: bool = False
     """It ran in an engine that is gone: the time it needs was promised then."""
+    video_input: VideoInput | None = None
+    """It is made from what `InputPicture` and `InputSound` bring, while they do."""
 
 
 class ControlStream(Message, frozen=True, kw_only=True):
@@ -64,6 +78,8 @@ class ControlStream(Message, frozen=True, kw_only=True):
     seed: int | None = None
     steps: int | None = None
     paused: bool | None = None
+    strength: float | None = None
+    """Of a stream with an input."""
     floor_level: int | None = None
     """The ladder's best level that it may have: its viewers' links carry no better one."""
 
@@ -74,6 +90,23 @@ class CloseStream(Message, frozen=True, kw_only=True):
 
 class ReleaseSlot(Message, frozen=True, kw_only=True):
     slot: int
+
+
+class InputPicture(Message, frozen=True, kw_only=True):
+    """An RGB picture at the model's size lies in a slot of the front's ring, for these streams; it
+    was taken at `at`. Answered by `InputRead`, after which the slot is the front's again."""
+
+    streams: list[str]
+    slot: int
+    at: float
+
+
+class InputSound(Message, frozen=True, kw_only=True):
+    """A piece of mono int16 sound at the model's rate, whose first sample was taken at `at`."""
+
+    streams: list[str]
+    at: float
+    samples: bytes
 
 
 class TraceRequest(Message, frozen=True, kw_only=True):
@@ -94,7 +127,15 @@ class ExportStream(Message, frozen=True, kw_only=True):
 
 
 Command = (
-    OpenStream | ControlStream | CloseStream | ReleaseSlot | TraceRequest | ExportStream | Shutdown
+    OpenStream
+    | ControlStream
+    | CloseStream
+    | ReleaseSlot
+    | InputPicture
+    | InputSound
+    | TraceRequest
+    | ExportStream
+    | Shutdown
 )
 
 # ---- engine to front ---------------------------------------------------------------------------
@@ -115,6 +156,8 @@ class EngineReady(Message, frozen=True, kw_only=True):
     max_steps: int
     window_chunks: int
     takes_reference: bool = False
+    default_strength: float = DEFAULT_STRENGTH
+    """Of a stream with an input, if nobody says."""
     prompt_transition: Transition = "cut"
     """What a new prompt does if nobody says how it is taken up."""
     capacity_streams: int
@@ -220,6 +263,18 @@ class StreamExported(Message, frozen=True, kw_only=True):
     pending: ControlStream | None = None
 
 
+class InputRead(Message, frozen=True, kw_only=True):
+    slot: int
+
+
+class InputStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the last chunk made from pictures that came in. `age`: seconds from a picture being taken
+    to when the one made from it is due; `strength`: as moved by motion, None if it is not."""
+
+    age: float
+    strength: float | None = None
+
+
 class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     stream_id: str
     kind: StreamKind
@@ -239,6 +294,8 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     """Misses that the stream may still have among its last k chunks."""
     firm_broken: int = 0
     """Chunks after which more than that were missed."""
+    input: InputStats | None = None
+    """None while it is made from its prompt alone."""
 
 
 class TransferStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -307,5 +364,6 @@ Event = (
     | StreamExported
     | EngineStats
     | TraceReply
+    | InputRead
     | EngineDown
 )

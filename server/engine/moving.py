@@ -57,6 +57,8 @@ def leave(stream_id: str, stream: Stream | None, executor: Executor) -> StreamEx
         transition=now.transition,
         fork_of=None,
         snapshot=pack(snapshot),
+        video_input=stream.opened.video_input
+        and msgspec.structs.replace(stream.opened.video_input, strength=now.strength),
     )
     return StreamExported(
         stream_id=stream_id, opening=opening, pending=_control(stream_id, stream.pending)
@@ -73,6 +75,7 @@ def _control(stream_id: str, pending: Conditions | None) -> ControlStream | None
         transition=pending.transition,
         seed=pending.seed,
         steps=pending.steps,
+        strength=pending.strength,
         blend_chunks=pending.blend.chunks if pending.blend is not None else None,
         reset=pending.reset,
     )

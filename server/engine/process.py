@@ -9,14 +9,18 @@ import shutil
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import zmq
 
 from onbeat.server.engine.client import ChunkPayload
+from onbeat.server.engine.input_store import picture_bytes
 from onbeat.server.engine.launch import (
     CANNOT_START,
+    INPUT_SLOTS,
     Child,
     EngineLaunch,
     end_child,
@@ -29,11 +33,13 @@ from onbeat.server.engine.messages import (
     EngineDown,
     EngineReady,
     Event,
+    InputPicture,
+    InputRead,
     ReleaseSlot,
     Shutdown,
 )
 from onbeat.server.engine.registry import StreamRegistry
-from onbeat.server.engine.ring import Ring
+from onbeat.server.engine.ring import Ring, RingSlots
 
 POLL_SECONDS = 0.05
 START_SECONDS = 120.0
@@ -57,6 +63,7 @@ class EngineProcess:
         self._encoder = msgspec.msgpack.Encoder()
         self._child: Child | None = None
         self._ring: Ring | None = None
+        self._inputs: RingSlots | None = None
         self._reading = threading.Lock()
         self._closed = False
         self.restarts = 0
@@ -75,6 +82,22 @@ class EngineProcess:
             self._registry.note(command)
             if self._ring is not None:
                 self._push(command)
+
+    def feed(self, streams: Sequence[str], picture: npt.NDArray[np.uint8], at: float) -> bool:
+        with self._lock:
+            place = self._inputs.acquire() if self._inputs is not None else None
+            if place is None or self._closed:
+                return False
+            slot, data = place
+            data[:] = picture.reshape(-1).data
+            data.release()
+            self._push(InputPicture(streams=list(streams), slot=slot, at=at))
+        return True
+
+    @property
+    def inputs_on_their_way(self) -> int:
+        """Slots of the ring of pictures that the engine has not read yet."""
+        return self._inputs.used if self._inputs is not None else 0
 
     def receive(self, timeout: float) -> Event | None:
         deadline = time.monotonic() + timeout
@@ -122,6 +145,10 @@ class EngineProcess:
                 self._attach(event)
             case ChunkReady():
                 return event if self._copy_out(event) else None
+            case InputRead():
+                if self._inputs is not None:
+                    self._inputs.release(event.slot)
+                return None
             case _:
                 with self._lock:
                     self._registry.observe(event)
@@ -136,6 +163,12 @@ class EngineProcess:
                 slots=event.ring_slots,
                 slot_bytes=event.ring_slot_bytes,
             )
+            self._input_ring = Ring(
+                self._child.input_descriptor,
+                slots=INPUT_SLOTS,
+                slot_bytes=picture_bytes(event.width, event.height),
+            )
+            self._inputs = RingSlots(self._input_ring)
             self._width = event.width
             self._registry.window_chunks = event.window_chunks
             self._registry.prompt_transition = event.prompt_transition
@@ -226,7 +259,8 @@ class EngineProcess:
         child, self._child = self._child, None
         if self._ring is not None:
             self._ring.close()
-            self._ring = None
+            self._input_ring.close()
+            self._ring = self._inputs = None
         end_child(child, grace=grace)
         self._context.destroy(linger=0)
         shutil.rmtree(child.folder, ignore_errors=True)

@@ -149,4 +149,8 @@ def changed_opening(opened: OpenStream, control: ControlStream) -> OpenStream:
     """The stream as it would be opened now, after a control."""
     names = ("prompt", "seed", "steps", "paused")
     changed = {n: getattr(control, n) for n in names if getattr(control, n) is not None}
+    if opened.video_input is not None and control.strength is not None:
+        changed["video_input"] = msgspec.structs.replace(
+            opened.video_input, strength=control.strength
+        )
     return msgspec.structs.replace(opened, revision=control.revision, **changed)

@@ -39,6 +39,7 @@ def ready_event(
         max_steps=spec.max_steps,
         window_chunks=spec.window_chunks,
         takes_reference=spec.takes_reference,
+        default_strength=spec.default_strength,
         prompt_transition=spec.prompt_transition,
         capacity_streams=admission.capacity(demand, pages=pages, total_pages=pool.total),
         step_ms={rows: 1e3 * seconds for rows, seconds in costs.compute.table().items()},

@@ -15,6 +15,9 @@ from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.device import Executor
 from onbeat.server.engine.fork import inherited, parent_of, share_pages, wrong_fork
 from onbeat.server.engine.gate import Gate
+from onbeat.server.engine.input_checks import wrong_input, wrong_strength
+from onbeat.server.engine.input_store import InputStore
+from onbeat.server.engine.input_track import StreamInput
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import (
     ControlApplied,
@@ -58,6 +61,7 @@ class Roster:
         self.spec, self._executor, self._settings = spec, executor, settings
         self._pool, self._residency = pool, residency
         self._emit = emit
+        self.inputs = InputStore(spec)
         self._opened = 0
         self._now = 0.0
         self.streams: dict[str, Stream] = {}
@@ -134,7 +138,7 @@ class Roster:
             reason = f"total_chunks: {command.total_chunks}; allowed: 1 or more"
         if command.ahead_chunks < 1:
             reason = f"ahead_chunks: {command.ahead_chunks}; allowed: 1 or more"
-        reason = reason or wrong_fork(command, self.streams)
+        reason = reason or wrong_fork(command, self.streams) or wrong_input(command, self.spec)
         return None if reason is None else _invalid(command, reason)
 
     def _wrong_numbers(self, seed: int | None, steps: int | None) -> str | None:
@@ -156,6 +160,7 @@ class Roster:
             seed=command.seed,
             steps=command.steps,
             revision=command.revision,
+            strength=command.video_input.strength if command.video_input else None,
             transition=command.transition or self.spec.prompt_transition,
         )
         reference = self._reference(command)
@@ -181,6 +186,7 @@ class Roster:
             uncommitted=deque(came.history),
             history=deque(came.history),
             reference=reference,
+            input=self._input(command),
             asked_at=came.next_chunk,
             announced=True,
             fresh=came.fresh,
@@ -205,6 +211,12 @@ class Roster:
             raise ValueError("reference: a fork goes on from its parent; allowed: none")
         return unpack_reference(command.reference, self.spec)
 
+    def _input(self, command: OpenStream) -> StreamInput | None:
+        given = command.video_input
+        if given is None:
+            return None
+        return StreamInput(track=self.inputs.track(command.stream_id), asked=given)
+
     # ---- control -------------------------------------------------------------------------------
 
     def control(self, command: ControlStream, now: float) -> None:
@@ -213,6 +225,7 @@ class Roster:
         stream = self.streams.get(command.stream_id)
         place = self.gate.room.get(command.stream_id)
         wrong = self._wrong_numbers(command.seed, command.steps) or self._unreadable(command)
+        wrong = wrong or wrong_strength(command.strength)
         if wrong is not None:
             log.warning("control of %s ignored: %s", command.stream_id, wrong)
         elif stream is not None:
@@ -277,6 +290,7 @@ class Roster:
             seed=before.seed if command.seed is None else command.seed,
             steps=before.steps if command.steps is None else command.steps,
             revision=command.revision,
+            strength=before.strength if command.strength is None else command.strength,
             transition=before.transition if command.prompt is None else self._transition(command),
             reset=before.reset or command.reset,
         )

@@ -11,6 +11,8 @@ from typing import Any
 
 from onbeat.models.spec import EncodedPrompt, ModelSpec
 from onbeat.samplers.state import ChunkState
+from onbeat.server.engine.input_encode import input_stats
+from onbeat.server.engine.input_track import StreamInput
 from onbeat.server.engine.ladder import FirmRecord, Ladder
 from onbeat.server.engine.messages import OpenStream, StreamStats
 from onbeat.server.engine.pieces import PIECE_ROWS, forwards
@@ -38,6 +40,8 @@ class Conditions:
     seed: int
     steps: int | None
     revision: int
+    strength: float | None = None
+    """With an input: how far from it; None = the model's default."""
     transition: Transition = "cut"
     """How its prompt is taken up, if it differs from the one before."""
     blend: Blend | None = None
@@ -128,6 +132,8 @@ class Stream:
     """Of the reference, the chunks at the front of `uncommitted` whose pages can be shared."""
     preparing: bool = False
     """No step before the decode lane has made what it begins with (intake.py)."""
+    input: StreamInput | None = None
+    """What it is made from beside its prompt; None for a stream without an input."""
     failed: str | None = None
     times: ChunkTimes = field(default_factory=ChunkTimes)
     counters: Counters = field(default_factory=Counters)
@@ -148,6 +154,12 @@ class Stream:
         return goes_on and self.taken_at == self.chunk and self.state is None
 
     @property
+    def ahead(self) -> float:
+        """Chunk lengths between a chunk's release and its playout."""
+        given = self.opened.video_input
+        return self.opened.ahead_chunks if given is None else given.ahead_chunks
+
+    @property
     def complete(self) -> bool:
         total = self.opened.total_chunks
         return total is not None and self.chunk >= total
@@ -162,7 +174,7 @@ class Stream:
             return False
         if self.state is not None or self.uncommitted:
             return True
-        if self.preparing:
+        if self.preparing or (self.input is not None and self.input.encoding >= 0):
             return False
         if self.is_live:
             return self.anchor is not None or self.in_decode == 0
@@ -195,7 +207,7 @@ class Stream:
         due = self.playout_at(self.chunk, spec)
         if due is None:
             return self.wanted_at
-        return due - self.opened.ahead_chunks * spec.chunk_seconds
+        return due - self.ahead * spec.chunk_seconds
 
     def keep(self, state: ChunkState, window_chunks: int) -> None:
         """A chunk is final: the cache wants it, the history has it."""
@@ -268,6 +280,7 @@ class Stream:
             chunks_by_steps=dict(c.by_steps),
             firm_credit=self.firm.credit,
             firm_broken=self.firm.broken,
+            input=input_stats(self.input),
         )
 
 
@@ -282,8 +295,11 @@ def candidate(
         deadline = release + startup
     elif live:
         due = stream.phase + (stream.beat + stream.chunk) * spec.chunk_seconds
-        release, deadline = due - opened.ahead_chunks * spec.chunk_seconds, due - compute_by
+        release, deadline = due - stream.ahead * spec.chunk_seconds, due - compute_by
         droppable = stream.drops_in_a_row < MAX_DROPS_IN_A_ROW
+    given = stream.input
+    if given is not None and state is None and given.settled != stream.chunk:
+        release += given.takes
     backlog = len(stream.uncommitted)
     commits = filled and backlog > 0
     width = min(PIECE_ROWS, backlog, stream.window.room) if commits else 1

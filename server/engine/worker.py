@@ -10,13 +10,26 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 import zmq
 
-from onbeat.server.engine.launch import CANNOT_START, WorkerArguments
-from onbeat.server.engine.messages import Command, Event, ReleaseSlot, Shutdown
+from onbeat.server.engine.input_store import picture_bytes
+from onbeat.server.engine.launch import CANNOT_START, INPUT_SLOTS, WorkerArguments
+from onbeat.server.engine.messages import (
+    Command,
+    Event,
+    InputPicture,
+    InputRead,
+    InputSound,
+    ReleaseSlot,
+    Shutdown,
+)
 from onbeat.server.engine.ring import Ring, RingSlots
+
+if TYPE_CHECKING:  # it loads torch, which takes its time
+    from onbeat.server.engine.engine import Engine
 
 
 def main() -> None:
@@ -41,20 +54,49 @@ def run(arguments: WorkerArguments) -> None:
         slots = arguments.launch.ring_slots
         return RingSlots(Ring(arguments.ring_descriptor, slots=slots, slot_bytes=slot_bytes))
 
+    emit = _emitter(events)
     try:
-        engine, slots = build_engine(arguments.launch, make_slots, _emitter(events))
+        engine, slots = build_engine(arguments.launch, make_slots, emit)
     except (ValueError, OSError) as error:
         print(f"onbeat engine: {error}", file=sys.stderr)
         sys.exit(CANNOT_START)
     signal.signal(signal.SIGTERM, lambda *_: engine.submit(Shutdown()))
     threading.Thread(
         target=_read_commands,
-        args=(context, arguments.commands, engine.submit, slots.release),
+        args=(context, arguments.commands, Receiver(engine, slots, arguments, emit)),
         daemon=True,
     ).start()
     engine.run()
     events.close(linger=1000)
     context.term()  # the thread that reads commands closes its own socket
+
+
+class Receiver:
+    """Where commands go: pictures and sounds to their tracks, with no need of a tick; slots back to
+    their ring; all else to the engine."""
+
+    def __init__(
+        self,
+        engine: "Engine",
+        slots: RingSlots,
+        arguments: WorkerArguments,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._engine, self._slots, self._emit = engine, slots, emit
+        size = picture_bytes(engine.spec.width, engine.spec.height)
+        self._ring = Ring(arguments.input_descriptor, slots=INPUT_SLOTS, slot_bytes=size)
+
+    def take(self, command: Command) -> None:
+        match command:
+            case ReleaseSlot():
+                self._slots.release(command.slot)
+            case InputPicture():
+                self._engine.roster.inputs.see(command, self._ring.slot(command.slot))
+                self._emit(InputRead(slot=command.slot))
+            case InputSound():
+                self._engine.roster.inputs.hear(command)
+            case _:
+                self._engine.submit(command)
 
 
 def _emitter(socket: "zmq.Socket[bytes]") -> Callable[[Event], None]:
@@ -71,8 +113,7 @@ def _emitter(socket: "zmq.Socket[bytes]") -> Callable[[Event], None]:
 def _read_commands(
     context: "zmq.Context[zmq.Socket[bytes]]",
     address: str,
-    submit: Callable[[Command], None],
-    release: Callable[[int], None],
+    receiver: Receiver,
 ) -> None:
     socket = context.socket(zmq.PULL)
     socket.set_hwm(0)
@@ -84,10 +125,7 @@ def _read_commands(
         except zmq.ContextTerminated:
             socket.close(linger=0)
             return
-        if isinstance(command, ReleaseSlot):
-            release(command.slot)
-        else:
-            submit(command)
+        receiver.take(command)
 
 
 def _exit_with_parent(descriptor: int) -> None:

@@ -14,6 +14,7 @@ from onbeat.models.spec import EncodedPrompt
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.cost import CostModel, best_rows
 from onbeat.server.engine.device import Decoded, DecodeJob, LaneTask, Outcome, TaskDone
+from onbeat.server.engine.input_track import Clip
 from onbeat.server.engine.reference import Reference
 from onbeat.server.engine.simulate.curves import Curve
 from onbeat.server.engine.simulate.faults import Faults
@@ -94,6 +95,10 @@ class VirtualExecutor:
     def encode_reference(self, reference: Reference, index: int) -> ChunkState:
         """The content stands in for a seed."""
         return _state(int(reference.digest[:12], 16), index, step=1, steps=1)
+
+    def encode_input(self, clip: Clip) -> dict[str, Any]:
+        """Nothing is computed."""
+        return {}
 
     def restore(self, seed: int, chunk: int, data: bytes) -> ChunkState:
         return _state(seed, chunk, step=1, steps=1)

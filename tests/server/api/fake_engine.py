@@ -3,9 +3,11 @@
 import queue
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.messages import (
@@ -78,6 +80,7 @@ class FakeEngine:
         self.capacity = capacity
         self.job_chunk_seconds = job_chunk_seconds
         self.commands: list[Command] = []
+        self.fed: list[tuple[list[str], npt.NDArray[np.uint8], float]] = []
         self.streams: dict[str, Stream] = {}
         self.waiting: list[OpenStream] = []
         self.closed = False
@@ -113,6 +116,10 @@ class FakeEngine:
                     self._events.put(_traced(command))
                 case _:
                     pass
+
+    def feed(self, streams: Sequence[str], picture: npt.NDArray[np.uint8], at: float) -> bool:
+        self.fed.append((list(streams), picture, at))
+        return True
 
     def receive(self, timeout: float) -> Event | None:
         try:

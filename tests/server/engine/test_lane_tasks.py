@@ -1,5 +1,7 @@
 """Tasks of the decode lane: behind what they wait for, before what comes later, else last."""
 
+from functools import partial
+
 import torch
 
 from onbeat.server.engine.cost import CostModel
@@ -87,3 +89,22 @@ def test_a_task_that_raises_says_so_and_ends_nothing() -> None:
     (done,) = lane.lane.poll_tasks()
     assert done.error == "ValueError: reference: no frames" and lane.log == ["a1"]
     assert lane.lane.poll_tasks() == []
+
+
+def test_an_urgent_task_goes_before_later_chunks_but_never_two_in_a_row() -> None:
+    lane = Lane()
+    lane.chunk("a", 5)
+    lane.chunk("b", 6)
+    for name in ("first", "second"):
+        run = partial(lane.log.append, name)
+        lane.lane.submit_task(LaneTask(run=run, deadline=1.0))
+    lane.lane.poll()
+    assert lane.log == ["first", "a5", "second", "b6"]
+
+
+def test_a_task_with_time_waits_for_chunks_that_are_due_before() -> None:
+    lane = Lane()
+    lane.chunk("a", 5)
+    lane.lane.submit_task(LaneTask(run=lambda: lane.log.append("task"), deadline=9.0))
+    lane.lane.poll()
+    assert lane.log == ["a5", "task"]
