@@ -202,6 +202,11 @@ class Broadcast:
         return None if origin is None else self._clock() - origin
 
     @property
+    def last_rendition(self) -> int:
+        """The level of the least of them."""
+        return len(self._ladder) - 1
+
+    @property
     def _watched(self) -> bool:
         return any(member.connected for member in self._members)
 

@@ -144,6 +144,7 @@ class Peer:
             "close_reason": self.close_reason,
             "video_codec": viewer.video_codec,
             "rendition": viewer.level if viewer.video_codec else None,
+            "last_rendition": viewer.level >= self._broadcast.last_rendition,
             "audio": viewer.audio is not None,
             "age_s": now - self._created_at,
             "connect_ms": _since(self._created_at, self._connected_at),

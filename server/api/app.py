@@ -13,6 +13,7 @@ from onbeat.server.api import (
     errors,
     pages,
     peers,
+    pictures_routes,
     sessions_routes,
     status_routes,
     videos,
@@ -29,6 +30,7 @@ from onbeat.server.config import Settings
 from onbeat.server.engine.client import EngineClient
 
 ROUTERS = (
+    pictures_routes.router,
     sessions_routes.router,
     videos.router,
     whep.router,

@@ -8,6 +8,7 @@ import secrets
 from onbeat.server.api.errors import ApiError, invalid, unavailable
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.schemas import SessionCreate
+from onbeat.server.api.steering import Control
 from onbeat.server.engine.messages import EngineReady
 
 RANDOM_SEEDS = 2**32
@@ -56,6 +57,39 @@ def check_negative_prompt(value: str | None) -> None:
             "allowed: empty, as few-step consistency models run without guidance",
             code="unsupported_field",
         )
+
+
+def check_guidance(value: float | None) -> None:
+    """Raises ApiError 422: no served model has guidance."""
+    if value is not None:
+        raise invalid(
+            "guidance",
+            value,
+            "allowed: absent, as few-step consistency models run without guidance",
+            code="unsupported_field",
+        )
+
+
+def controls_of(ready: EngineReady) -> list[str]:
+    """The fields of `Control` that the served model takes."""
+    return ["prompt", "transition", "blend_chunks", "seed", "steps", "paused", "reset"]
+
+
+def check_control(control: Control, ready: EngineReady) -> None:
+    """Raises ApiError: 400 for a transition of nothing, 422 for what the model cannot do."""
+    if control.prompt is None and (control.transition or control.blend_chunks):
+        name = "transition" if control.transition else "blend_chunks"
+        message = f"{name}: it says how a new prompt is taken up; send it with prompt"
+        raise ApiError(400, "transition_without_prompt", message, param=name)
+    if control.blend_chunks is not None and control.transition != "blend":
+        message = "it belongs to transition 'blend' alone"
+        raise invalid("blend_chunks", control.blend_chunks, message)
+    check_steps("steps", control.steps, ready)
+    check_negative_prompt(control.negative_prompt)
+    check_guidance(control.guidance)
+    check_fixed("fps", control.fps, ready.fps)
+    if control.strength is not None:
+        raise invalid("strength", control.strength, "it belongs to mode 'video-to-video' alone")
 
 
 def check_session(body: SessionCreate, ready: EngineReady) -> int:

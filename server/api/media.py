@@ -5,6 +5,7 @@ Tests put a stand-in here. What it is not: any of the transport, which is `onbea
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onbeat.server.engine.messages import EngineReady
@@ -17,9 +18,27 @@ from onbeat.webrtc.offer import Role
 from onbeat.webrtc.peer import Peer, answer_offer
 from onbeat.webrtc.settings import PeerSettings
 from onbeat.webrtc.stats import BroadcastStats
+from onbeat.webrtc.tap import PacketSink
 from onbeat.webrtc.turn import IceServer, TurnSettings, ice_servers
 
 OnMessage = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkState:
+    """As the transport sees it: share of packets lost, and whether no lesser rendition is left."""
+
+    loss: float = 0.0
+    last_rendition: bool = True
+
+
+class TapLike(Protocol):
+    @property
+    def video_codec(self) -> str | None: ...
+
+    def request_keyframe(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class BroadcastLike(Protocol):
@@ -28,6 +47,13 @@ class BroadcastLike(Protocol):
     def push(self, chunk: MediaChunk) -> None: ...
 
     def stats(self) -> BroadcastStats: ...
+
+    def refresh(self) -> None:
+        """The next picture is a key frame for everybody."""
+
+    def tap(self, sink: PacketSink, *, video_codec: str | None, audio: bool = True) -> TapLike:
+        """Encoded packets to `sink` until the tap is closed."""
+        ...
 
     def close(self) -> None: ...
 
@@ -58,6 +84,12 @@ class PeerLike(Protocol):
     async def restart(self, fragment: Fragment) -> str:
         """Begins a new ICE session; the fragment that answers. Raises ConnectionError."""
         ...
+
+    def quiet_seconds(self) -> float:
+        """Since anything was heard of it."""
+        ...
+
+    def link(self) -> LinkState: ...
 
     async def close(self) -> None: ...
 
@@ -171,6 +203,15 @@ class _WebRtcPeer:
 
     async def restart(self, fragment: Fragment) -> str:
         return await self._peer.restart(fragment)
+
+    def quiet_seconds(self) -> float:
+        return float(self._peer.stats()["heard_ms_ago"]) / 1e3
+
+    def link(self) -> LinkState:
+        figures = self._peer.stats()
+        return LinkState(
+            loss=figures["fraction_lost"] or 0.0, last_rendition=figures["last_rendition"]
+        )
 
     async def close(self) -> None:
         await self._peer.close()

@@ -1,15 +1,14 @@
-"""The bodies of the live routes and of the data channel: one `Control` for both.
+"""The bodies and answers of the live routes, and the kinds of values that they are made of.
 
-Limits that depend on the served model (sizes, steps) are checked in `limits.py`.
+What steers a running session is in `steering.py`. Limits that depend on the served model (sizes,
+steps) are checked in `limits.py`.
 """
 
 import unicodedata
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
-
-from onbeat.server.vocabulary import Transition
 
 MAX_SEED = 2**63 - 1
 MAX_PROMPT = 2000
@@ -79,36 +78,6 @@ class SessionCreate(Strict):
     paused: bool = False
 
 
-class ForkCreate(Strict):
-    """What POST /v1/sessions/{id}/fork takes; what is absent is the forked session's."""
-
-    prompt: Prompt | None = None
-    transition: Transition | None = None
-    """Of another prompt: a new scene, or the same one going on; absent: the model's way."""
-    seed: Seed | None = None
-    steps: Steps | None = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
-
-
-class Control(Strict):
-    """A change of a running session; what is absent stays as it is."""
-
-    type: Literal["control"] = "control"
-    prompt: Prompt | None = None
-    seed: Seed | None = None
-    steps: Steps | None = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
-    paused: bool | None = None
-    transition: Transition | None = None
-    """Of a new prompt: a new scene, or the same one going on; absent: the model's way."""
-
-    @model_validator(mode="after")
-    def _something(self) -> "Control":
-        if self.prompt is None and self.seed is None and self.steps is None and self.paused is None:
-            raise PydanticCustomError(
-                "nothing", "should set at least one of prompt, seed, steps, paused"
-            )
-        return self
-
-
 class PlainQuery(Strict):
     """The query of POST /whep, for players that know only an address."""
 
@@ -139,6 +108,9 @@ class SessionView(BaseModel):
     whip_url: str | None = None
     """Where a publisher sends; None for a session that takes no video."""
     events_url: str
+    recordings_url: str
+    """Where recordings of it are begun."""
+    snapshot_url: str
     viewers: int
     revision: int
     queue_position: int | None = None
@@ -166,6 +138,8 @@ class ControlView(SessionView):
     `chunk` is None while that is not known: the stream is paused, or it took longer than 2 s.
     """
 
+    control_id: str | int | None = None
+    """The control's own id."""
     chunk: int | None
     media_time: float | None
     applied: bool

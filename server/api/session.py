@@ -8,16 +8,21 @@ from typing import Any, Literal
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.ice_session import IceSession
+from onbeat.server.api.links import LinkLadder, ViewerLink
 from onbeat.server.api.measures import SessionMeter
 from onbeat.server.api.media import BroadcastLike, PeerLike
+from onbeat.server.api.pictures import Pictures
 from onbeat.server.api.schemas import Applied, SessionView
+from onbeat.server.api.throttle import Throttle
 from onbeat.server.engine.messages import EngineReady
-from onbeat.server.vocabulary import new_id
+from onbeat.server.vocabulary import Prompt, new_id, prompt_text
+from onbeat.webrtc.control import TokenBucket
 from onbeat.webrtc.ingest import InputSink
 
 Status = Literal["starting", "queued", "live", "paused", "restarting", "failed", "closed"]
 LISTENER_QUEUE = 64
 ASKED_KEPT = 64
+PATCHES_PER_SECOND = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,18 @@ class Viewer:
         self.ice = IceSession()
         self.event_streams: dict[str, frozenset[str]] = {}
         self.stats: dict[str, float] = {}
+        self.link = ViewerLink()
+        self.throttle = Throttle()
+        self.away = False
+        """Its picture is hidden or paused, as it says itself."""
+        self.asked: dict[int, list[str | int]] = {}
+        """Ids of its controls that are not applied yet, by revision."""
+
+    def applied(self, revision: int) -> list[str | int]:
+        """Its ids up to this revision; they are forgotten."""
+        ids = [each for k, ids in self.asked.items() if k <= revision for each in ids]
+        self.asked = {k: ids for k, ids in self.asked.items() if k > revision}
+        return ids
 
 
 class Listener:
@@ -58,7 +75,7 @@ class Session:
         self,
         *,
         ready: EngineReady,
-        prompt: str,
+        prompt: Prompt,
         seed: int,
         steps: int,
         audio: bool,
@@ -71,6 +88,13 @@ class Session:
         self.plain = plain
         self.broadcast = broadcast
         self.meter = SessionMeter()
+        self.pictures = Pictures()
+        self.link = LinkLadder()
+        self.owner = ""
+        """Whose it is, as the engine is told."""
+        self._patches = TokenBucket(PATCHES_PER_SECOND, 2 * PATCHES_PER_SECOND)
+        self.recording: str | None = None
+        """The recording that runs."""
         self.created_at = int(time.time())
         self.created = time.monotonic()
         self.state: Literal["starting", "live", "failed", "closed"] = "starting"
@@ -98,6 +122,7 @@ class Session:
         self._last_applied: Applied | None = None
         self._waiting: list[tuple[int, asyncio.Future[Applied]]] = []
         self._alone_since: float | None = self.created
+        self._unwatched_since: float | None = self.created
 
     # ---- state ---------------------------------------------------------------------------------
 
@@ -126,7 +151,7 @@ class Session:
             id=self.id,
             status=self.status,
             model=self.ready.model,
-            prompt=self.prompt,
+            prompt=prompt_text(self.prompt),
             recognised=self.recognised,
             seed=self.seed,
             num_inference_steps=self.steps,
@@ -139,6 +164,8 @@ class Session:
             duplex_url=f"{base}/duplex",
             whip_url=f"{base}/whip" if self.input is not None else None,
             events_url=f"{base}/events",
+            recordings_url=f"{base}/recordings",
+            snapshot_url=f"{base}/snapshot",
             viewers=len(self.viewers),
             revision=self.revision,
             queue_position=self.queued.position if self.queued else None,
@@ -155,7 +182,7 @@ class Session:
         self.recognised = recognised
         if self.queued is not None:
             self.queued = None
-            self._alone_since = time.monotonic()
+            self._alone_since = self._unwatched_since = time.monotonic()
             self.announce({"type": "admitted"})
         if not self.opened.done():
             self.opened.set_result(None)
@@ -202,14 +229,28 @@ class Session:
             if revision <= applied.revision and not future.done():
                 future.set_result(applied)
         self._waiting = [entry for entry in self._waiting if not entry[1].done()]
-        self.announce({"type": "applied", **applied.model_dump()})
+        self._tell_applied(applied)
         return True
+
+    def _tell_applied(self, applied: Applied) -> None:
+        """Everybody hears of it; each viewer with the ids of its own controls."""
+        message = {"type": "applied", **applied.model_dump()}
+        for viewer in self.viewers.values():
+            viewer.peer.send(message | {"ids": viewer.applied(applied.revision)})
+        for listener in self.listeners:
+            listener.put(message)
 
     def asked_at(self, revision: int) -> float | None:
         """When a revision was asked for; forgets it and all before."""
         at = self.asked.get(revision)
         self.asked = {k: v for k, v in self.asked.items() if k > revision}
         return at
+
+    def may_steer(self) -> None:
+        """Counts a PATCH. Raises ApiError 429 if there are too many; nothing of it is kept then."""
+        if not self._patches.take(time.monotonic()):
+            text = f"More than {PATCHES_PER_SECOND:g} changes a second; send only the last value."
+            raise ApiError(429, "rate_limited", text, headers={"retry-after": "1"})
 
     def next_revision(self) -> int:
         """Counts a change that is asked for now."""
@@ -239,7 +280,9 @@ class Session:
 
     def note_viewers(self, now: float) -> None:
         """Forgets viewers that are gone, and since when there is none."""
+        gone = [viewer for viewer in self.viewers.values() if viewer.peer.closed]
         self.viewers = {k: v for k, v in self.viewers.items() if not v.peer.closed}
+        self._note_watchers(now - min((v.peer.quiet_seconds() for v in gone), default=0.0), now)
         if self.viewers or (self.queued and self.listeners):
             self._alone_since = None
         elif self._alone_since is None:
@@ -254,6 +297,18 @@ class Session:
         if self.publishing:
             self._published_at = now
         return min(self.lonely(now), now - self._published_at)
+
+    def _note_watchers(self, left_at: float, now: float) -> None:
+        """`left_at`: when those that are gone were last heard of."""
+        here = any(not viewer.away for viewer in self.viewers.values())
+        if here or self.recording is not None or (self.queued and self.listeners):
+            self._unwatched_since = None
+        elif self._unwatched_since is None:
+            self._unwatched_since = min(now, left_at)
+
+    def unwatched(self, now: float) -> float:
+        """Seconds in which nobody looked and nothing was recorded."""
+        return 0.0 if self._unwatched_since is None else now - self._unwatched_since
 
     def lonely(self, now: float) -> float:
         """Seconds without a viewer."""

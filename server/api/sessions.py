@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from onbeat.server.api.errors import ApiError, invalid, not_found, unavailable
+from onbeat.server.api.errors import ApiError, not_found, unavailable
 from onbeat.server.api.hub import EngineHub
+from onbeat.server.api.limits import check_control, served
 from onbeat.server.api.media import Media
-from onbeat.server.api.schemas import Applied, Control
+from onbeat.server.api.schemas import Applied
 from onbeat.server.api.session import Session
+from onbeat.server.api.steering import Control, prompt_of
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.messages import (
@@ -31,7 +33,7 @@ from onbeat.server.engine.messages import (
     StreamQueued,
     StreamRefused,
 )
-from onbeat.server.vocabulary import Transition
+from onbeat.server.vocabulary import Prompt, Transition
 from onbeat.webrtc.media import MediaChunk
 
 OPEN_SECONDS = 10.0
@@ -77,7 +79,7 @@ class SessionManager:
         self,
         *,
         ready: EngineReady,
-        prompt: str,
+        prompt: Prompt,
         seed: int,
         steps: int,
         audio: bool = True,
@@ -108,7 +110,7 @@ class SessionManager:
             plain=plain,
             broadcast=self._media.broadcast(ready),
         )
-        session.user_paused = paused
+        session.user_paused, session.owner = paused, owner
         self._sessions[session.id] = session
         self._hub.attach(session.stream_id, self._sink)
         self._hub.send(
@@ -141,13 +143,19 @@ class SessionManager:
             message = f"The engine did not answer within {OPEN_SECONDS:.0f} s."
             raise unavailable("engine_busy", message, retry_after=5) from error
 
+    def served(self) -> EngineReady:
+        """What the engine serves. Raises ApiError 503 if there is none."""
+        return served(self._hub)
+
+    def check(self, session: Session, control: Control) -> None:
+        """Raises ApiError 400 or 422 for a change that this session cannot take."""
+        check_control(control, session.ready)
+
     def control(self, session: Session, control: Control) -> int:
-        """Sends a change to the engine; its revision. Raises ApiError 422."""
-        most = session.ready.max_steps
-        if control.steps is not None and control.steps > most:
-            raise invalid("steps", control.steps, f"allowed: 1 to {most}")
-        revision = session.next_revision()
-        session.prompt = control.prompt if control.prompt is not None else session.prompt
+        """Sends a change to the engine; its revision. Raises ApiError 400 or 422."""
+        self.check(session, control)
+        prompt, revision = prompt_of(control.prompt), session.next_revision()
+        session.prompt = prompt if prompt is not None else session.prompt
         session.seed = control.seed if control.seed is not None else session.seed
         session.steps = control.steps if control.steps is not None else session.steps
         session.user_paused = session.user_paused if control.paused is None else control.paused
@@ -156,8 +164,10 @@ class SessionManager:
             ControlStream(
                 stream_id=session.stream_id,
                 revision=revision,
-                prompt=control.prompt,
+                prompt=prompt,
                 transition=control.transition,
+                blend_chunks=control.blend_chunks,
+                reset=control.reset is True,
                 seed=control.seed,
                 steps=control.steps,
                 paused=session.paused,
@@ -198,6 +208,7 @@ class SessionManager:
         for session in self.all():
             session.note_viewers(now)
             self._pause(session, now)
+            self._adapt(session, now)
             if session.failed_at is not None and now - session.failed_at > PLAIN_LIFE_SECONDS:
                 await self.close(session, "failed")
             elif self._idle(session, now):
@@ -209,8 +220,28 @@ class SessionManager:
         session.note_viewers(now)
         self._pause(session, now)
 
+    def _adapt(self, session: Session, now: float) -> None:
+        """Makes no better quality than the viewers' links are worth."""
+        here = [viewer for viewer in session.viewers.values() if not viewer.away]
+        states = [viewer.peer.link() for viewer in here]
+        sent = session.meter.sender.fps_sent
+        each = [v.link.verdict(sent, now, s.loss) for v, s in zip(here, states, strict=True)]
+        moved = session.link.update(
+            [verdict for verdict in each if verdict is not None],
+            at_last_rendition=all(state.last_rendition for state in states),
+            most=session.steps - 1,
+            now=now,
+        )
+        if moved:
+            floor = ControlStream(
+                stream_id=session.stream_id,
+                revision=session.revision,
+                floor_level=session.link.level,
+            )
+            self._hub.send(floor)
+
     def _pause(self, session: Session, now: float) -> None:
-        wanted = session.lonely(now) > self._settings.pause_after_seconds
+        wanted = session.unwatched(now) > self._settings.pause_after_seconds
         if wanted == session.auto_paused or session.state != "live":
             return
         before = session.paused
@@ -277,17 +308,17 @@ class SessionManager:
         session.refuse(error)
 
     def _deliver(self, session: Session, event: ChunkReady, payload: ChunkPayload) -> None:
-        session.broadcast.push(
-            MediaChunk(
-                index=event.chunk,
-                frames=payload.frames,
-                audio=payload.audio if session.audio else payload.audio * 0,
-                fps=session.ready.fps,
-                sample_rate=session.ready.sample_rate,
-                playout_at=event.playout_at,
-                revision=event.revision,
-            )
+        chunk = MediaChunk(
+            index=event.chunk,
+            frames=payload.frames,
+            audio=payload.audio if session.audio else payload.audio * 0,
+            fps=session.ready.fps,
+            sample_rate=session.ready.sample_rate,
+            playout_at=event.playout_at,
+            revision=event.revision,
         )
+        session.pictures.add(chunk)
+        session.broadcast.push(chunk)
         session.engine_down = False
         session.meter.delivered(event, time.monotonic())
         self._tell("chunk", session, event)

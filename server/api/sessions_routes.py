@@ -8,12 +8,14 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel
 
 from onbeat.server.api.body import json_body, schema_of
+from onbeat.server.api.forks import fork
 from onbeat.server.api.front import Front, FrontDep
-from onbeat.server.api.limits import check_session, check_steps, seed_or_random, served
+from onbeat.server.api.limits import check_session, seed_or_random, served
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.reference import packed_reference
-from onbeat.server.api.schemas import Control, ControlView, ForkCreate, SessionCreate, SessionView
+from onbeat.server.api.schemas import ControlView, SessionCreate, SessionView
 from onbeat.server.api.session import Listener, Session
+from onbeat.server.api.steering import Control, ForkCreate
 from onbeat.server.api.telemetry import session_status
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -76,11 +78,13 @@ async def control_session(
 ) -> ControlView:
     """Changes a running session; the answer names the chunk at which that takes effect."""
     session = front.sessions.get(session_id)
+    session.may_steer()
     revision = front.sessions.control(session, body)
     applied = await front.sessions.applied(session, revision)
     view = session.view().model_dump() | {"revision": revision}
     return ControlView(
         **view,
+        control_id=body.id,
         applied=applied is not None,
         chunk=applied.chunk if applied else None,
         media_time=applied.media_time if applied else None,
@@ -100,19 +104,8 @@ async def fork_session(
     owner: OwnerDep,
 ) -> SessionView:
     """A new session that goes on from where this one is; 409 before its first chunk is made."""
-    ready, parent = served(front.hub), front.sessions.get(session_id)
-    steps = parent.steps if body.steps is None else check_steps("steps", body.steps, ready)
-    session = await front.sessions.open(
-        ready=ready,
-        prompt=parent.prompt if body.prompt is None else body.prompt,
-        seed=parent.seed if body.seed is None else body.seed,
-        steps=steps,
-        audio=parent.audio,
-        owner=owner,
-        fork_of=parent,
-        transition=body.transition,
-    )
-    return session.view()
+    parent = front.sessions.get(session_id)
+    return (await fork(front.sessions, parent, body, owner=owner)).view()
 
 
 @router.delete("/{session_id}", operation_id="close_session")

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import Front, FrontDep
-from onbeat.server.api.limits import served
+from onbeat.server.api.limits import controls_of, served
 from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview
 from onbeat.server.api.traces import LONGEST_SECONDS
 from onbeat.server.engine.messages import EngineReady
@@ -69,6 +69,7 @@ def _model(front: Front, announced: EngineReady) -> dict[str, Any]:
         "sample_rate": announced.sample_rate,
         "default_steps": announced.default_steps,
         "max_steps": announced.max_steps,
+        "controls": controls_of(announced),
         "max_seconds": front.settings.max_video_seconds,
         "capacity_streams": front.hub.capacity_streams,
         "calibrated_streams": announced.capacity_streams,

@@ -15,6 +15,7 @@ from onbeat.server.api.measures import STAGES, Quantiles, Sent, Window, quantile
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.engine.messages import ChunkReady, EngineStats
+from onbeat.server.vocabulary import prompt_text
 from onbeat.webrtc.stats import Percentiles
 
 TICK_SECONDS = 0.5
@@ -242,7 +243,7 @@ def session_overview(session: Session, now: float) -> dict[str, Any]:
     """One session's entry of the overview."""
     return {
         "id": session.id,
-        "prompt": session.prompt,
+        "prompt": prompt_text(session.prompt),
         "status": session.status,
         "chunk": session.meter.chunk,
         **_health(session, now),
@@ -277,6 +278,9 @@ def _health(session: Session, now: float) -> dict[str, Any]:
         "slack_ms": session.meter.slack_ms,
         "dropped": session.meter.dropped_frames,
         "viewers": len(session.viewers),
+        "resting": session.auto_paused,
+        "recording": session.recording,
+        "link": {"level": session.link.level, "verdict": session.link.verdict},
     }
 
 

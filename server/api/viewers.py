@@ -1,27 +1,21 @@
-"""Who watches: offers answered within the caps, viewers found again, their messages handled.
+"""Who watches: offers answered within the caps, viewers found again.
 
-Pings, the size of messages and their rate are the peer's own business. What it is not: the HTTP of
-WHEP (whep.py) or the peer connection itself (onbeat.webrtc).
+What it is not: the HTTP of WHEP (whep.py), what viewers say (channel.py) or the peer connection
+itself (onbeat.webrtc).
 """
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import ValidationError
-
-from onbeat.server.api.errors import ApiError, from_validation, not_found, unavailable
+from onbeat.server.api.channel import Channels
+from onbeat.server.api.errors import not_found, unavailable
 from onbeat.server.api.media import Media
 from onbeat.server.api.offers import refused_offer, wants_to_send
 from onbeat.server.api.publishers import Publishers
-from onbeat.server.api.schemas import Control
 from onbeat.server.api.session import Session, Viewer
 from onbeat.server.api.sessions import SessionManager
 from onbeat.webrtc.settings import OfferError
-
-MAX_CLIENT_STATS = 32
-MAX_STAT_NAME = 40
 
 
 class Viewers:
@@ -40,6 +34,7 @@ class Viewers:
         self._publishers = publishers
         self._max = max_viewers
         self._count_refusal = refused
+        self._channels = Channels(sessions)
         self._joining = 0
 
     async def join(self, session: Session, offer: str, *, duplex: bool) -> Viewer:
@@ -63,7 +58,7 @@ class Viewers:
 
         def on_message(message: dict[str, Any]) -> None:
             if holder:
-                self._message(session, holder[0], message)
+                self._channels.message(session, holder[0], message)
 
         if duplex and session.input is not None and wants_to_send(offer):
             async with self._publishers.place(session) as sink:
@@ -100,44 +95,3 @@ class Viewers:
         session.viewers.pop(viewer.id, None)
         await viewer.peer.close()
         session.note_viewers(time.monotonic())
-
-    # ---- the data channel ----------------------------------------------------------------------
-
-    def _message(self, session: Session, viewer: Viewer, message: dict[str, Any]) -> None:
-        """One message of a viewer; what is wrong with it is answered, never raised."""
-        try:
-            self._dispatch(session, viewer, message)
-        except ApiError as error:
-            viewer.peer.send({"type": "error", "error": error.body()})
-
-    def _dispatch(self, session: Session, viewer: Viewer, message: dict[str, Any]) -> None:
-        match message.get("type"):
-            case "control":
-                revision = self._sessions.control(session, _control(message))
-                viewer.peer.send({"type": "accepted", "revision": revision})
-            case "stats":
-                viewer.stats = client_stats(message)
-            case other:
-                allowed = "control, ping, stats"
-                text = f"type: {other!r:.40} is not allowed; allowed: {allowed}"
-                raise ApiError(422, "unknown_message", text, param="type")
-
-
-def _control(message: dict[str, Any]) -> Control:
-    try:
-        return Control.model_validate(message)
-    except ValidationError as error:
-        raise from_validation(error.errors(include_url=False), Control) from error
-
-
-def client_stats(message: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a browser's report, bounded in count and length of names."""
-    numbers = {
-        name: float(value)
-        for name, value in message.items()
-        if isinstance(value, (int, float))
-        and math.isfinite(value)
-        and len(name) <= MAX_STAT_NAME
-        and name.isascii()
-    }
-    return dict(list(numbers.items())[:MAX_CLIENT_STATS])

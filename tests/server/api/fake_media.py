@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from onbeat.server.api.media import BroadcastLike, OnMessage
+from onbeat.server.api.media import BroadcastLike, LinkState, OnMessage
 from onbeat.server.engine.messages import EngineReady
 from onbeat.webrtc.fragment import Fragment
 from onbeat.webrtc.ingest import InputSink
@@ -11,15 +11,38 @@ from onbeat.webrtc.media import MediaChunk
 from onbeat.webrtc.offer import Role
 from onbeat.webrtc.settings import OfferError
 from onbeat.webrtc.stats import BroadcastStats, Percentiles
+from onbeat.webrtc.tap import PacketSink
 from onbeat.webrtc.turn import IceServer
 
 OFFER = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\n"
 ANSWER = "v=0\r\nan answer\r\n"
 
 
+class FakeTap:
+    """A tap whose packets a test makes."""
+
+    def __init__(self, sink: PacketSink, video_codec: str) -> None:
+        self.sink, self.video_codec = sink, video_codec
+        self.keyframes_wanted = 0
+        self.open = True
+
+    def request_keyframe(self) -> None:
+        self.keyframes_wanted += 1
+
+    def close(self) -> None:
+        self.open = False
+
+    def end(self) -> None:
+        if self.open:
+            self.open = False
+            self.sink.ended("broadcast ended")
+
+
 class FakeBroadcast:
     def __init__(self) -> None:
         self.chunks: list[MediaChunk] = []
+        self.taps: list[FakeTap] = []
+        self.refreshed = 0
         self.closed = False
 
     def push(self, chunk: MediaChunk) -> None:
@@ -38,8 +61,17 @@ class FakeBroadcast:
             first_frame_at=self.chunks[0].playout_at if self.chunks else None,
         )
 
+    def refresh(self) -> None:
+        self.refreshed += 1
+
+    def tap(self, sink: PacketSink, *, video_codec: str | None, audio: bool = True) -> FakeTap:
+        self.taps.append(FakeTap(sink, video_codec or "VP8"))
+        return self.taps[-1]
+
     def close(self) -> None:
         self.closed = True
+        for tap in self.taps:
+            tap.end()
 
 
 class FakePeer:
@@ -53,6 +85,8 @@ class FakePeer:
         self.restarts: list[Fragment] = []
         self.restartable = True
         self.sent: list[dict[str, Any]] = []
+        self.quiet = 0.0
+        self.state = LinkState()
         self.closed = False
         self.answer = ANSWER
 
@@ -73,6 +107,12 @@ class FakePeer:
             raise ConnectionError("there is no session")
         self.restarts.append(fragment)
         return "a=ice-ufrag:ours\r\n"
+
+    def quiet_seconds(self) -> float:
+        return self.quiet
+
+    def link(self) -> LinkState:
+        return self.state
 
     async def close(self) -> None:
         self.closed = True

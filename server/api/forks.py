@@ -1,0 +1,25 @@
+"""A fork of a session: asked for over HTTP or on the data channel, opened the same way."""
+
+from onbeat.server.api.limits import check_steps
+from onbeat.server.api.session import Session
+from onbeat.server.api.sessions import SessionManager
+from onbeat.server.api.steering import ForkCreate, prompt_of
+
+
+async def fork(
+    sessions: SessionManager, parent: Session, body: ForkCreate, *, owner: str
+) -> Session:
+    """Raises ApiError: 409 before the parent's first chunk, 422, 503."""
+    ready = sessions.served()
+    steps = parent.steps if body.steps is None else check_steps("steps", body.steps, ready)
+    prompt = prompt_of(body.prompt)
+    return await sessions.open(
+        ready=ready,
+        prompt=parent.prompt if prompt is None else prompt,
+        seed=parent.seed if body.seed is None else body.seed,
+        steps=steps,
+        audio=parent.audio,
+        owner=owner,
+        fork_of=parent,
+        transition=body.transition,
+    )

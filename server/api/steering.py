@@ -1,0 +1,166 @@
+"""What steers a running session: one schema for PATCH, for the data channel, for pages and docs.
+
+Limits that depend on the served model are checked in `limits.py`. What it is not: the carrying of a
+change to the engine (sessions.py), or of messages (channel.py).
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AliasChoices,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from onbeat.server.api.errors import from_validation
+from onbeat.server.api.schemas import MAX_PROMPT, Number, Prompt, Seed, Steps, Strict, Whole
+from onbeat.server.vocabulary import Prompt as AnyPrompt
+from onbeat.server.vocabulary import PromptPart, Transition
+
+MAX_PARTS = 8
+MAX_WEIGHT = 10.0
+MAX_BLEND_CHUNKS = 64
+ENVELOPE = ("type", "id")
+"""Fields that name a message and change nothing."""
+
+MessageId = Annotated[str, Field(max_length=64)] | Whole
+Blend = Annotated[Whole, Field(ge=2, le=MAX_BLEND_CHUNKS)]
+StepsField = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
+
+
+class WeightedText(Strict):
+    """One part of a prompt; the weights' shares of their sum are what counts."""
+
+    text: Prompt
+    weight: Annotated[Number, Field(gt=0, le=MAX_WEIGHT)] = 1.0
+
+
+Parts = Annotated[tuple[WeightedText, ...], Field(min_length=1, max_length=MAX_PARTS)]
+_TEXT: TypeAdapter[str] = TypeAdapter(Prompt)
+_PARTS: TypeAdapter[tuple[WeightedText, ...]] = TypeAdapter(Parts)
+
+
+def _text_or_parts(value: Any, _handler: Any) -> Any:
+    """One kind at a time, so that an error names the field and not both readings of it."""
+    return (_PARTS if isinstance(value, list) else _TEXT).validate_python(value)
+
+
+AnyText = Annotated[Prompt | Parts, WrapValidator(_text_or_parts)]
+"""A text, or a list of weighted texts."""
+
+
+class Control(Strict):
+    """A change of a running session; what is absent stays as it is."""
+
+    type: Literal["control"] = "control"
+    id: MessageId | None = None
+    """Comes back in every answer to this message."""
+    prompt: AnyText | None = None
+    transition: Transition | None = None
+    """Of a new prompt: a new scene ("cut"), the same one going on ("recache"), or mixtures of both
+    prompts on the way ("blend"); absent: the model's way."""
+    blend_chunks: Blend | None = None
+    """Of "blend": chunks until the new prompt is reached; 8 if absent."""
+    negative_prompt: Annotated[str, Field(max_length=MAX_PROMPT)] | None = None
+    """Only of models with guidance."""
+    guidance: Number | None = None
+    """Only of models with guidance."""
+    seed: Seed | None = None
+    steps: Steps | None = StepsField
+    strength: Number | None = None
+    """Of video-to-video: how much is drawn anew, above 0 up to 1."""
+    fps: Whole | None = None
+    """A rate that the model has."""
+    paused: bool | None = None
+    reset: Literal[True] | None = None
+    """The next chunk begins a new scene."""
+
+    @model_validator(mode="after")
+    def _something(self) -> "Control":
+        if not changes(self):
+            names = ", ".join(name for name in Control.model_fields if name not in ENVELOPE)
+            raise PydanticCustomError(
+                "nothing", "should set at least one of {names}", {"names": names}
+            )
+        return self
+
+
+class ForkCreate(Strict):
+    """What POST /v1/sessions/{id}/fork takes; what is absent is the forked session's."""
+
+    prompt: AnyText | None = None
+    transition: Literal["cut", "recache"] | None = None
+    """Of another prompt: a new scene, or the same one going on; absent: the model's way."""
+    seed: Seed | None = None
+    steps: Steps | None = StepsField
+
+
+class ForkMessage(ForkCreate):
+    """A fork asked for on the data channel."""
+
+    type: Literal["fork"] = "fork"
+    id: MessageId | None = None
+
+
+class SnapshotMessage(Strict):
+    """Keeps the picture that is shown now."""
+
+    type: Literal["snapshot"] = "snapshot"
+    id: MessageId | None = None
+
+
+class PresenceMessage(Strict):
+    """Whether somebody looks: a hidden or paused picture needs no new frames."""
+
+    type: Literal["presence"] = "presence"
+    id: MessageId | None = None
+    visible: bool
+    playing: bool = True
+
+
+Message = Control | ForkMessage | SnapshotMessage | PresenceMessage
+MESSAGES: dict[str, type[Message]] = {
+    "control": Control,
+    "fork": ForkMessage,
+    "snapshot": SnapshotMessage,
+    "presence": PresenceMessage,
+}
+
+
+def parse(data: dict[str, Any]) -> Message:
+    """A message whose type is one of MESSAGES. Raises ApiError 422."""
+    model = MESSAGES[data["type"]]
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise from_validation(error.errors(include_url=False), model) from error
+
+
+def changes(control: Control) -> dict[str, Any]:
+    """The fields that it sets."""
+    return {
+        name: getattr(control, name)
+        for name in Control.model_fields
+        if name not in ENVELOPE and getattr(control, name) is not None
+    }
+
+
+def merged(old: Control, new: Control) -> Control:
+    """Both changes in one: the later value wins; a later prompt comes with its own transition."""
+    before = changes(old)
+    if new.prompt is not None:
+        before = {k: v for k, v in before.items() if k not in ("transition", "blend_chunks")}
+    return Control.model_construct(**(before | changes(new)))
+
+
+def prompt_of(given: str | tuple[WeightedText, ...] | None) -> AnyPrompt | None:
+    """As the engine takes it: one text alone needs no weight."""
+    if given is None or isinstance(given, str):
+        return given
+    if len(given) == 1:
+        return given[0].text
+    return tuple(PromptPart(text=part.text, weight=part.weight) for part in given)
