@@ -83,7 +83,9 @@ async def test_pictures_sound_and_steering(address: str) -> None:
         player.channel.send(json.dumps({"type": "control", "prompt": "a blue ball"}))
         applied = await player.until(lambda: player.heard("applied"))
         assert applied[0]["recognised"] == ["a", "blue", "ball"]
-        assert player.heard("accepted") == [{"type": "accepted", "revision": 1}]
+        assert player.heard("accepted") == [
+            {"type": "accepted", "id": None, "ids": [], "revision": 1}
+        ]
         status = await player.until(lambda: player.heard("status"))
         assert status[0]["engine_state"] == "ready"
         live = (await http.get("/v1/overview")).json()["live"]

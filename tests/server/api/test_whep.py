@@ -142,7 +142,7 @@ class Channel:
 def test_a_control_is_accepted_then_applied(server: Server) -> None:
     channel = Channel(server)
     channel.say({"type": "control", "prompt": "a blue ball", "steps": 1})
-    assert channel.hear("accepted") == {"type": "accepted", "revision": 1}
+    assert channel.hear("accepted") == {"type": "accepted", "id": None, "ids": [], "revision": 1}
     applied = channel.hear("applied")
     assert applied["revision"] == 1 and applied["recognised"] == ["a", "blue", "ball"]
     assert applied["media_time"] == pytest.approx(applied["chunk"] * 0.2)
