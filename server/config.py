@@ -79,6 +79,15 @@ class Settings(MediaSettings):
     max_jobs_running: int = Field(2, ge=1, le=64, description="jobs generated at the same time")
     max_jobs_queued: int = Field(1000, ge=1, description="jobs waiting at most")
     max_video_seconds: float = Field(120, gt=0, le=3600, description="longest video a job makes")
+    recordings_max_mib: int = Field(
+        10240, ge=0, description="disk space of all recordings; 0 takes none"
+    )
+    recordings_min_free_mib: int = Field(
+        512, ge=0, description="disk space that recordings leave to others"
+    )
+    max_recording_seconds: float = Field(
+        3600, gt=0, le=86400, description="longest recording of a session"
+    )
     idle_session_seconds: float = Field(60, gt=0, description="life of a session nobody watches")
     pause_after_seconds: float = Field(5, gt=0, description="generation pauses without viewers")
     offload_after_seconds: float = Field(

@@ -38,8 +38,8 @@ class PeerSettings:
     max_ssrc_lines: int = 64
 
     max_message_bytes: int = 16 * 1024
-    messages_per_second: float = 20.0
-    message_burst: int = 40
+    messages_per_second: float = 60.0
+    message_burst: int = 120
     max_buffered_bytes: int = 256 * 1024
     max_refused_channels: int = 8
 

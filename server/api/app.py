@@ -14,6 +14,7 @@ from onbeat.server.api import (
     pages,
     peers,
     pictures_routes,
+    recordings_routes,
     sessions_routes,
     status_routes,
     videos,
@@ -31,6 +32,7 @@ from onbeat.server.engine.client import EngineClient
 
 ROUTERS = (
     pictures_routes.router,
+    recordings_routes.router,
     sessions_routes.router,
     videos.router,
     whep.router,

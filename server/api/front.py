@@ -14,6 +14,7 @@ from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.media import Media
 from onbeat.server.api.metrics import Metrics
 from onbeat.server.api.publishers import Publishers
+from onbeat.server.api.recordings import Recordings
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.telemetry import TICK_SECONDS, Telemetry, session_status
@@ -49,6 +50,7 @@ class Front:
         self.viewers = Viewers(
             self.sessions, media, self.publishers, settings.max_viewers, self._refused
         )
+        self.recordings = Recordings(settings, self.sessions)
         self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
         self.traces = Traces(hub)
         self.store = JobStore(settings.data_dir / DATABASE)
@@ -71,6 +73,7 @@ class Front:
         self.hub.listen(self._hear)
         self.hub.start()
         await asyncio.to_thread(self.worker.start)
+        self.recordings.start()
         self._beat = asyncio.create_task(self._beating(), name="beat")
 
     async def close(self) -> None:
@@ -78,6 +81,7 @@ class Front:
         if self._beat is not None:
             self._beat.cancel()
             await asyncio.gather(self._beat, return_exceptions=True)
+        await self.recordings.close()
         await self.sessions.close_all()
         await asyncio.to_thread(self.worker.close)
         await asyncio.to_thread(self.hub.close)
@@ -117,6 +121,9 @@ class Front:
         counts = await asyncio.to_thread(self.store.counts)
         counts["running"] = counts.pop("in_progress")
         self.telemetry.job_counts = counts
+        self.metrics.recordings(
+            self.recordings.active, await asyncio.to_thread(self.recordings.store.size)
+        )
         self.metrics.artifact_bytes.set(await asyncio.to_thread(self.artifacts.size))
 
     def _refused(self, code: str) -> None:

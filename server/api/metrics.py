@@ -54,6 +54,10 @@ class Metrics:
         self._viewers = self._gauge("viewers_active", "Connected viewers")
         self._jobs_running = self._gauge("jobs_running", "Jobs being generated")
         self._jobs_waiting = self._gauge("jobs_waiting", "Jobs waiting")
+        self._resting = self._gauge("sessions_resting", "Sessions paused as nobody looks")
+        self._held = self._gauge("sessions_held_down", "Sessions whose links keep quality down")
+        self._recordings = self._gauge("recordings_active", "Recordings under way")
+        self._recording_bytes = self._gauge("recording_bytes", "Bytes of stored recordings")
         self.artifact_bytes = self._gauge("artifact_bytes", "Bytes of stored videos")
 
     def _engine_gauges(self) -> None:
@@ -164,6 +168,10 @@ class Metrics:
         for place in get_args(Place):
             self._places.labels(place).set(transfer.places.get(place, 0))
 
+    def recordings(self, active: int, size: int) -> None:
+        self._recordings.set(active)
+        self._recording_bytes.set(size)
+
     def engine_restarted(self) -> None:
         self._restarts.inc()
 
@@ -189,6 +197,8 @@ class Metrics:
         """The text of GET /metrics."""
         self._sessions.set(len(sessions.all()))
         self._viewers.set(sum(len(session.viewers) for session in sessions.all()))
+        self._resting.set(sum(session.auto_paused for session in sessions.all()))
+        self._held.set(sum(session.link.level > 0 for session in sessions.all()))
         self._jobs_running.set(telemetry.job_counts.get("running", 0))
         self._jobs_waiting.set(telemetry.job_counts.get("queued", 0))
         self._up.set(hub.state == "ready")

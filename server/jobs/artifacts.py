@@ -35,9 +35,9 @@ class Artifacts:
 
     def publish(self, part: Path, job_id: str, variant: Variant) -> None:
         """Makes a written file the result, at once and for good. Raises OSError."""
-        _force(part)
+        force(part)
         os.replace(part, self.path(job_id, variant))
-        _force(self._folder)
+        force(self._folder)
 
     def remove(self, job_id: str) -> None:
         """Removes all files of a job. Idempotent."""
@@ -55,7 +55,8 @@ class Artifacts:
         return sum(path.stat().st_size for path in self._folder.iterdir())
 
 
-def _force(path: Path) -> None:
+def force(path: Path) -> None:
+    """Forces a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,0 +1,99 @@
+"""Recordings over HTTP: begun on a session, listed, ended, downloaded with ranges, deleted."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from starlette.responses import FileResponse
+
+from onbeat.server.api.body import json_body, schema_of
+from onbeat.server.api.errors import ApiError
+from onbeat.server.api.front import FrontDep
+from onbeat.server.api.recordings import RecordingCreate, RecordingView
+from onbeat.server.jobs.recordings import MEDIA_TYPE
+
+router = APIRouter(tags=["recordings"])
+
+
+class RecordingList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[RecordingView]
+
+
+class RecordingDeleted(BaseModel):
+    id: str
+    object: Literal["recording.deleted"] = "recording.deleted"
+    deleted: bool = True
+
+
+@router.post(
+    "/v1/sessions/{session_id}/recordings",
+    status_code=201,
+    operation_id="create_recording",
+    openapi_extra=schema_of(RecordingCreate),
+)
+async def create_recording(
+    front: FrontDep,
+    session_id: str,
+    body: Annotated[RecordingCreate, Depends(json_body(RecordingCreate))],
+) -> RecordingView:
+    """Records from the next picture on; 409 if a recording runs, 507 if there is no room."""
+    return await front.recordings.begin(front.sessions.get(session_id), body)
+
+
+@router.get("/v1/sessions/{session_id}/recordings", operation_id="list_session_recordings")
+async def list_session_recordings(front: FrontDep, session_id: str) -> RecordingList:
+    """Of one session, oldest first; also after the session's end."""
+    return RecordingList(data=front.recordings.all(session_id))
+
+
+@router.get("/v1/recordings", operation_id="list_recordings")
+async def list_recordings(front: FrontDep) -> RecordingList:
+    """Of all sessions, oldest first."""
+    return RecordingList(data=front.recordings.all())
+
+
+@router.get("/v1/recordings/{recording_id}", operation_id="get_recording")
+async def get_recording(front: FrontDep, recording_id: str) -> RecordingView:
+    return front.recordings.view(front.recordings.get(recording_id))
+
+
+@router.post("/v1/recordings/{recording_id}/stop", operation_id="stop_recording")
+async def stop_recording(front: FrontDep, recording_id: str) -> RecordingView:
+    """Ends it; answers when its file is final."""
+    return await front.recordings.stop(recording_id)
+
+
+@router.delete("/v1/recordings/{recording_id}", operation_id="delete_recording")
+async def delete_recording(front: FrontDep, recording_id: str) -> RecordingDeleted:
+    """Ends it if it runs, and removes its file."""
+    await front.recordings.delete(recording_id)
+    return RecordingDeleted(id=recording_id)
+
+
+@router.head("/v1/recordings/{recording_id}/content", include_in_schema=False)
+@router.get(
+    "/v1/recordings/{recording_id}/content",
+    operation_id="recording_content",
+    response_class=FileResponse,
+)
+async def recording_content(front: FrontDep, recording_id: str) -> FileResponse:
+    """The file; ranges and ETag are understood."""
+    info = front.recordings.get(recording_id)
+    if info.status == "failed":
+        message = f"The recording has no content: {info.reason}."
+        raise ApiError(409, "recording_failed", message, param="id")
+    if info.status != "completed":
+        message = f"The recording is not ready yet: {info.status}, {info.seconds:.0f} s."
+        headers = {"retry-after": "1"}
+        raise ApiError(409, "recording_not_ready", message, param="id", headers=headers)
+    path = front.recordings.store.path(info)
+    if not await asyncio.to_thread(path.is_file):
+        raise ApiError(410, "content_gone", "The file of this recording is not there any more.")
+    return FileResponse(
+        path,
+        media_type=MEDIA_TYPE[info.format],
+        filename=path.name,
+        content_disposition_type="inline",
+    )

@@ -1,0 +1,148 @@
+"""Recordings over HTTP: begun, listed, ended, downloaded in parts, deleted, refused."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+
+from tests.server.api.conftest import Server, StartServer, until
+from tests.server.api.test_whep import Channel
+from tests.server.jobs.packets import FPS, feed
+
+
+class Loop:
+    """A sink's methods, called on the server's event loop."""
+
+    def __init__(self, server: Server, number: int = 0) -> None:
+        self._call = server.front._loop.call_soon_threadsafe
+        self._sink = server.media.broadcasts[number].taps[-1].sink
+
+    def video(self, picture: Any) -> None:
+        self._call(self._sink.video, picture)
+
+    def sound(self, sound: Any) -> None:
+        self._call(self._sink.sound, sound)
+
+
+def begun(server: Server, session: dict[str, Any], **body: Any) -> dict[str, Any]:
+    answer = server.http.post(session["recordings_url"], json=body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def fed(server: Server, recording: dict[str, Any], codec: str = "VP8", frames: int = 30) -> None:
+    feed(Loop(server), codec, frames=frames, first=3, flash=10)  # type: ignore[arg-type]
+    until(lambda: server.http.get(recording["url"]).json()["frames"] == frames)
+
+
+def test_a_recording_from_begin_to_download(server: Server) -> None:
+    channel = Channel(server)
+    made = begun(server, channel.made)
+    assert (made["status"], made["format"], made["video_codec"]) == ("recording", "webm", "VP8")
+    assert server.http.get(f"/v1/sessions/{channel.made['id']}").json()["status"] == "live"
+    early = server.http.get(made["content_url"])
+    assert early.status_code == 409 and early.json()["error"]["code"] == "recording_not_ready"
+    second = server.http.post(channel.made["recordings_url"], json={})
+    assert second.status_code == 409 and second.json()["error"]["code"] == "already_recording"
+    fed(server, made)
+    done = server.http.post(f"{made['url']}/stop").json()
+    assert (done["status"], done["reason"], done["frames"]) == ("completed", "stopped", 30)
+    assert done["seconds"] == pytest.approx(30 / FPS, abs=0.002)
+    whole = server.http.get(done["content_url"])
+    assert whole.headers["content-type"] == "video/webm" and len(whole.content) == done["bytes"]
+    with av.open(io.BytesIO(whole.content), "r") as given:
+        assert len(list(given.decode(video=0))) == 30
+    part = server.http.get(done["content_url"], headers={"range": "bytes=10-19"})
+    assert part.status_code == 206 and part.content == whole.content[10:20]
+    assert server.http.head(done["content_url"]).status_code == 200
+    assert server.http.post(f"{made['url']}/stop").json() == done
+    told = [m["status"] for m in channel.peer.sent if m["type"] == "recording"]
+    assert told == ["recording", "completed"]
+    for url in ("/v1/recordings", channel.made["recordings_url"]):
+        assert [each["id"] for each in server.http.get(url).json()["data"]] == [made["id"]]
+    assert server.http.delete(made["url"]).json()["deleted"] is True
+    assert server.http.get(made["url"]).status_code == 404
+
+
+def test_the_format_asks_for_the_codec(server: Server) -> None:
+    session = server.session()
+    made = begun(server, session, format="mp4", audio=False)
+    assert (made["format"], made["video_codec"], made["audio"]) == ("mp4", "H264", False)
+    fed(server, made, codec="H264")
+    server.http.delete(f"/v1/sessions/{session['id']}")
+    done = until(
+        lambda: next(
+            (
+                each
+                for each in server.http.get(session["recordings_url"]).json()["data"]
+                if each["status"] == "completed"
+            ),
+            None,
+        )
+    )
+    assert done["reason"] == "session_ended" and done["frames"] == 30
+    content = server.http.get(done["content_url"]).content
+    with av.open(io.BytesIO(content), "r") as given:
+        assert [stream.type for stream in given.streams] == ["video"]
+
+
+def test_a_recording_keeps_a_session_running(start_server: StartServer) -> None:
+    server = start_server(pause_after_seconds=0.1)
+    session = server.session()
+    url = f"/v1/sessions/{session['id']}"
+    until(lambda: server.http.get(url).json()["status"] == "paused")
+    made = begun(server, session)
+    until(lambda: server.http.get(url).json()["status"] == "live")
+    server.http.post(f"{made['url']}/stop")
+    until(lambda: server.http.get(url).json()["status"] == "paused")
+
+
+def test_a_recording_without_a_picture_has_failed(server: Server) -> None:
+    made = begun(server, server.session())
+    done = server.http.post(f"{made['url']}/stop").json()
+    assert (done["status"], done["reason"]) == ("failed", "no_picture")
+    answer = server.http.get(done["content_url"])
+    assert answer.status_code == 409 and answer.json()["error"]["code"] == "recording_failed"
+    begun(server, server.session())
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"recordings_max_mib": 0}, "ONBEAT_RECORDINGS_MAX_MIB"),
+        ({"recordings_min_free_mib": 1 << 40}, "ONBEAT_RECORDINGS_MIN_FREE_MIB"),
+    ],
+)
+def test_without_room_none_begins(
+    start_server: StartServer, settings: dict[str, int], name: str
+) -> None:
+    server = start_server(**settings)
+    session = server.session()
+    answer = server.http.post(session["recordings_url"], json={})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (507, "insufficient_storage")
+    assert name in error["message"]
+    assert server.http.get("/v1/recordings").json()["data"] == []
+
+
+def test_wrong_bodies_and_ids(one_server: Server) -> None:
+    url = one_server.session()["recordings_url"]
+    for body in ({"format": "avi"}, {"max_seconds": 0}, {"max_seconds": 1e9}, {"colour": 1}):
+        assert one_server.http.post(url, json=body).status_code == 422
+    assert one_server.http.get("/v1/recordings/none").status_code == 404
+    assert one_server.http.post("/v1/recordings/none/stop").status_code == 404
+    assert one_server.http.delete("/v1/recordings/none").status_code == 404
+    assert one_server.http.post("/v1/sessions/none/recordings", json={}).status_code == 404
+
+
+def test_a_server_that_closes_leaves_whole_files(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server()
+    made = begun(server, server.session())
+    fed(server, made)
+    server.http.__exit__()
+    (path,) = (tmp_path / "recordings").glob("*.webm")
+    with av.open(str(path)) as given:
+        assert len(list(given.decode(video=0))) == 30
