@@ -20,6 +20,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt .ci/setup
 	@VENV=$(VENV) bash .ci/setup dev
 
 test: install-dev
+	@bash .ci/clients
 	$(BIN)/python -m pytest $(ARGS)
 
 check: install-dev

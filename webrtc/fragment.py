@@ -18,6 +18,8 @@ _UFRAG = re.compile(r"[A-Za-z0-9+/]{4,256}")
 _PASSWORD = re.compile(r"[A-Za-z0-9+/]{22,256}")
 _UNKNOWN_COMPONENT = re.compile(r"(a=candidate:\S+) 0 ")
 END = "a=end-of-candidates"
+UNSET = {"null", "undefined"}
+"""What a client in JavaScript writes for credentials that it has not read yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,7 @@ def _known(line: str) -> str:
 
 def _only(lines: list[str], prefix: str, form: re.Pattern[str]) -> str | None:
     found = {line.removeprefix(prefix).strip() for line in lines if line.startswith(prefix)}
+    found -= UNSET
     if len(found) > 1:
         raise _invalid(f"{prefix} has {len(found)} values; all media share one")
     value = next(iter(found), None)

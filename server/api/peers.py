@@ -12,13 +12,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onbeat.server.api.body import JSON_TYPE, expect_type
-from onbeat.server.api.errors import ApiError
+from onbeat.server.api.errors import ApiError, not_found
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.guard import PREFLIGHT
 from onbeat.server.api.offers import SDP, refused_offer
 from onbeat.server.api.session import Session, Viewer
 from onbeat.webrtc.fragment import parse_fragment
 from onbeat.webrtc.settings import OfferError
+from onbeat.webrtc.turn import IceServer
 
 router = APIRouter(tags=["webrtc"])
 
@@ -40,8 +41,8 @@ SDP_ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-def created(session: Session, peer: Viewer, kind: str) -> Response:
-    """201 with the answer, and where the connection is to be found."""
+def created(front: Front, session: Session, peer: Viewer, kind: str) -> Response:
+    """201 with the answer, where the connection is to be found, and what may help it."""
     where = f"/v1/sessions/{session.id}/{kind}/{peer.id}"
     headers = {"location": where, "etag": peer.ice.etag, "accept-patch": FRAGMENT}
     answer = Response(peer.peer.answer, 201, headers=headers, media_type=SDP)
@@ -49,7 +50,18 @@ def created(session: Session, peer: Viewer, kind: str) -> Response:
         events = ",".join(EVENTS)
         link = f'<{where}/events>; rel="{EVENTS_REL}"; events="{events}"'
         answer.headers.append("link", link)
+    for server in front.media.ice_servers(peer.id):
+        for url in server.urls:
+            answer.headers.append("link", _ice_link(url, server))
     return answer
+
+
+def _ice_link(url: str, server: IceServer) -> str:
+    """RFC 9725, 4.6."""
+    return (
+        f'<{url}>; rel="ice-server"; username="{server.username}"; '
+        f'credential="{server.credential}"; credential-type="password"'
+    )
 
 
 def _find(front: Front, session_id: str, kind: str, peer_id: str) -> tuple[Session, Viewer]:
@@ -143,13 +155,21 @@ def _resource(kind: str) -> None:
 
     @router.delete(path, operation_id=f"leave_{kind}", response_class=Response)
     async def leave(front: FrontDep, session_id: str, peer_id: str) -> Response:
-        """Ends the connection. The session goes on."""
-        session, peer = _find(front, session_id, kind, peer_id)
-        if kind == "whip":
-            await front.publishers.leave(session, peer)
-        else:
-            await front.viewers.leave(session, peer)
+        """Ends the connection, or tidies up after one that has ended. The session goes on."""
+        await _leave(front, front.sessions.get(session_id), kind, peer_id)
         return Response(status_code=200)
+
+
+async def _leave(front: Front, session: Session, kind: str, peer_id: str) -> None:
+    """Clients close their connection first and delete it afterwards: both succeed, once."""
+    peer = session.publisher if kind == "whip" else session.viewers.get(peer_id)
+    if peer is not None and peer.id == peer_id:
+        people = front.publishers if kind == "whip" else front.viewers
+        await people.leave(session, peer)
+    elif peer_id in session.departed:
+        session.departed.remove(peer_id)
+    else:
+        raise not_found("publisher" if kind == "whip" else "viewer", peer_id)
 
 
 for _kind in KINDS:

@@ -49,6 +49,7 @@ class Publishers:
         try:
             if session.publisher is not None:
                 replaced, session.publisher = session.publisher, None
+                session.departed.append(replaced.id)
                 await replaced.peer.close()
             yield sink
         finally:

@@ -23,6 +23,7 @@ Status = Literal["starting", "queued", "live", "paused", "restarting", "failed",
 LISTENER_QUEUE = 64
 ASKED_KEPT = 64
 PATCHES_PER_SECOND = 10.0
+DEPARTED_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,8 @@ class Session:
         self.publisher: Viewer | None = None
         """Who sends them, over WHIP or duplex; perhaps gone already."""
         self._published_at = float("-inf")
+        self.departed: deque[str] = deque(maxlen=DEPARTED_KEPT)
+        """Connections that ended by themselves and that nobody has deleted yet."""
         self.first_offer: float | None = None
         self.listeners: set[Listener] = set()
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -281,6 +284,7 @@ class Session:
     def note_viewers(self, now: float) -> None:
         """Forgets viewers that are gone, and since when there is none."""
         gone = [viewer for viewer in self.viewers.values() if viewer.peer.closed]
+        self.departed += [viewer.id for viewer in gone]
         self.viewers = {k: v for k, v in self.viewers.items() if not v.peer.closed}
         self._note_watchers(now - min((v.peer.quiet_seconds() for v in gone), default=0.0), now)
         if self.viewers or (self.queued and self.listeners):

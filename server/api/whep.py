@@ -31,7 +31,7 @@ async def watch_session(front: FrontDep, session_id: str, request: Request) -> R
     """Watch a session: an offer that receives video and sound."""
     session = front.sessions.get(session_id)
     offer = await read_offer(request)
-    return created(session, await front.viewers.join(session, offer, duplex=False), "whep")
+    return created(front, session, await front.viewers.join(session, offer, duplex=False), "whep")
 
 
 @router.post(
@@ -47,7 +47,7 @@ async def join_session(front: FrontDep, session_id: str, request: Request) -> Re
     the data channel "control"."""
     session = front.sessions.get(session_id)
     offer = await read_offer(request)
-    return created(session, await front.viewers.join(session, offer, duplex=True), "duplex")
+    return created(front, session, await front.viewers.join(session, offer, duplex=True), "duplex")
 
 
 @router.post(
@@ -76,7 +76,9 @@ async def watch_prompt(
         owner=owner,
     )
     try:
-        return created(session, await front.viewers.join(session, offer, duplex=False), "whep")
+        return created(
+            front, session, await front.viewers.join(session, offer, duplex=False), "whep"
+        )
     except BaseException:
         await front.sessions.close(session, "closed")
         raise

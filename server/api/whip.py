@@ -32,7 +32,7 @@ async def publish_to_session(front: FrontDep, session_id: str, request: Request)
     """Send video and sound to a session that works on them. One publisher at a time."""
     session = front.sessions.get(session_id)
     offer = await read_offer(request)
-    return created(session, await front.publishers.publish(session, offer), "whip")
+    return created(front, session, await front.publishers.publish(session, offer), "whip")
 
 
 @router.post(
@@ -62,7 +62,7 @@ async def publish_prompt(
         owner=owner,
     )
     try:
-        answer = created(session, await front.publishers.publish(session, offer), "whip")
+        answer = created(front, session, await front.publishers.publish(session, offer), "whip")
     except BaseException:
         await front.sessions.close(session, "closed")
         raise

@@ -24,6 +24,11 @@ def test_each_candidate_counts_once() -> None:
     assert found.candidates == (CANDIDATE,) and found.ufrag is None and not found.ended
 
 
+def test_credentials_that_a_client_has_not_read_yet_are_none() -> None:
+    found = parse_fragment(f"a=ice-ufrag:null\r\na=ice-pwd:null\r\n{CANDIDATE}\r\n")
+    assert found.ufrag is None and found.password is None and found.candidates
+
+
 def test_component_0_is_meant_as_1() -> None:
     found = parse_fragment(CANDIDATE.replace(":1 1 udp", ":1 0 udp"))
     assert found.candidates == (CANDIDATE,)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api.conftest import Server, StartServer
+from tests.server.api.conftest import Server, StartServer, until
 from tests.server.api.fake_media import OFFER
 from tests.server.api.test_sessions import error_of
 from tests.server.api.test_whep import FRAGMENT, SDP, join
@@ -111,6 +111,20 @@ def test_leaving_ignores_tags_and_happens_once(server: Server) -> None:
         assert left.status_code == 200 and joined.peer.closed
         assert server.http.delete(joined.where).status_code == 404
         assert joined.patch().status_code == 404
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize("kind", ["whep", "whip", "duplex"])
+def test_a_connection_that_was_closed_first_can_be_deleted_once(
+    server: Server, kind: str, swept: bool
+) -> None:
+    joined = Joined(server, kind)
+    joined.peer.closed = True
+    session = server.front.sessions.get(joined.where.split("/")[3])
+    if swept and kind != "whip":
+        until(lambda: not session.viewers)
+    assert server.http.delete(joined.where).status_code == 200
+    assert server.http.delete(joined.where).status_code == 404
 
 
 @pytest.mark.parametrize("kind", ["whep", "whip", "duplex"])
