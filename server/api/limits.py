@@ -9,8 +9,9 @@ from onbeat.server.api.errors import ApiError, invalid, unavailable
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.schemas import SessionCreate
 from onbeat.server.api.steering import Control
-from onbeat.server.engine.messages import EngineReady
+from onbeat.server.engine.messages import EngineReady, VideoInput
 
+MIN_STRENGTH = 0.001
 RANDOM_SEEDS = 2**32
 """Seeds drawn here stay small enough for every JSON reader."""
 
@@ -72,10 +73,11 @@ def check_guidance(value: float | None) -> None:
 
 def controls_of(ready: EngineReady) -> list[str]:
     """The fields of `Control` that the served model takes."""
-    return ["prompt", "transition", "blend_chunks", "seed", "steps", "paused", "reset"]
+    filmed = ["strength"] if ready.takes_reference else []
+    return ["prompt", "transition", "blend_chunks", "seed", "steps", *filmed, "paused", "reset"]
 
 
-def check_control(control: Control, ready: EngineReady) -> None:
+def check_control(control: Control, ready: EngineReady, mode: str) -> None:
     """Raises ApiError: 400 for a transition of nothing, 422 for what the model cannot do."""
     if control.prompt is None and (control.transition or control.blend_chunks):
         name = "transition" if control.transition else "blend_chunks"
@@ -88,18 +90,46 @@ def check_control(control: Control, ready: EngineReady) -> None:
     check_negative_prompt(control.negative_prompt)
     check_guidance(control.guidance)
     check_fixed("fps", control.fps, ready.fps)
-    if control.strength is not None:
-        raise invalid("strength", control.strength, "it belongs to mode 'video-to-video' alone")
+    check_strength(mode, control.strength)
+
+
+def modes_of(ready: EngineReady) -> list[str]:
+    """What sessions of the served model can be."""
+    return ["text-to-video", *(["video-to-video"] if ready.takes_reference else [])]
+
+
+def check_mode(body: SessionCreate, ready: EngineReady) -> None:
+    """Raises ApiError 422."""
+    if body.mode not in modes_of(ready):
+        allowed = ", ".join(map(repr, modes_of(ready)))
+        message = f"mode: {body.mode!r} is not what {ready.model} does; allowed: {allowed}"
+        raise ApiError(422, "unsupported_value", message, param="mode")
+    if body.mode == "text-to-video" and body.motion_aware:
+        raise invalid("motion_aware", True, "it belongs to mode 'video-to-video' alone")
+
+
+def check_strength(mode: str, value: float | None) -> None:
+    """Raises ApiError 422."""
+    if value is None:
+        return
+    if mode != "video-to-video":
+        raise invalid("strength", value, "it belongs to mode 'video-to-video' alone")
+    if not MIN_STRENGTH <= value <= 1.0:
+        raise invalid("strength", value, f"allowed: {MIN_STRENGTH:g} to 1")
+
+
+def video_input(body: SessionCreate) -> VideoInput | None:
+    """What the engine is told of the input; None for a session without one."""
+    if body.mode == "text-to-video":
+        return None
+    return VideoInput(strength=body.strength, motion_aware=body.motion_aware)
 
 
 def check_session(body: SessionCreate, ready: EngineReady) -> int:
     """Checks a session's body; the steps to take. Raises ApiError."""
     check_model(body.model, ready)
-    if body.mode != "text-to-video":
-        message = f"mode: {body.mode!r} is not supported yet; allowed: 'text-to-video'"
-        raise ApiError(422, "unsupported_value", message, param="mode")
-    if body.strength is not None:
-        raise invalid("strength", body.strength, "it belongs to mode 'video-to-video' alone")
+    check_mode(body, ready)
+    check_strength(body.mode, body.strength)
     check_negative_prompt(body.negative_prompt)
     check_fixed("fps", body.fps, ready.fps)
     check_fixed("width", body.width, ready.width)

@@ -67,6 +67,11 @@ class SessionCreate(Strict):
     seed: Seed | None = None
     num_inference_steps: Steps | None = None
     strength: Number | None = None
+    """Of video-to-video: how far from the input, above 0 up to 1; absent: the model's."""
+    motion_aware: bool = False
+    """Of video-to-video: less strength while the input moves."""
+    fit: Literal["cover", "contain"] = "cover"
+    """Of video-to-video: fill the model's size and cut, or show all on black."""
     fps: Whole | None = None
     width: Whole | None = None
     height: Whole | None = None
@@ -93,7 +98,9 @@ class SessionView(BaseModel):
     object: Literal["session"] = "session"
     status: Literal["starting", "queued", "live", "paused", "restarting", "failed", "closed"]
     model: str
-    mode: Literal["text-to-video"] = "text-to-video"
+    mode: Literal["text-to-video", "video-to-video"] = "text-to-video"
+    strength: float | None = None
+    """Of video-to-video."""
     prompt: str
     recognised: list[str]
     seed: int

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from onbeat.server.api.camera import Camera
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.ice_session import IceSession
 from onbeat.server.api.links import LinkLadder, ViewerLink
@@ -112,6 +113,11 @@ class Session:
         """When each revision that is not applied yet was asked for."""
         self.error: dict[str, Any] | None = None
         self.viewers: dict[str, Viewer] = {}
+        self.strength: float | None = None
+        self.camera: Camera | None = None
+        """Where its pictures come from: its own, or that of the session that it is a fork of."""
+        self.input_age: float | None = None
+        """Seconds from a picture being taken to the one made from it being due; the engine's."""
         self.input: InputSink | None = None
         """What takes a publisher's pictures and sound; None in a session that takes none."""
         self.publisher: Viewer | None = None
@@ -134,6 +140,10 @@ class Session:
         return self.user_paused or self.auto_paused
 
     @property
+    def mode(self) -> Literal["text-to-video", "video-to-video"]:
+        return "text-to-video" if self.camera is None else "video-to-video"
+
+    @property
     def status(self) -> Status:
         if self.queued is not None and self.state in ("starting", "live"):
             return "queued"
@@ -154,6 +164,8 @@ class Session:
             id=self.id,
             status=self.status,
             model=self.ready.model,
+            mode=self.mode,
+            strength=self.strength,
             prompt=prompt_text(self.prompt),
             recognised=self.recognised,
             seed=self.seed,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from onbeat.server.api.camera import Camera
 from onbeat.server.api.errors import ApiError, not_found, unavailable
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.limits import check_control, served
@@ -32,8 +33,10 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamQueued,
     StreamRefused,
+    VideoInput,
 )
 from onbeat.server.vocabulary import Prompt, Transition
+from onbeat.webrtc.fitting import Fit
 from onbeat.webrtc.media import MediaChunk
 
 OPEN_SECONDS = 10.0
@@ -90,12 +93,15 @@ class SessionManager:
         reference: bytes | None = None,
         fork_of: Session | None = None,
         transition: Transition | None = None,
+        video_input: VideoInput | None = None,
+        fit: Fit = "cover",
     ) -> Session:
         """A session that the engine has admitted, or lets wait for room if `wait`. Raises ApiError
         503 if it has not.
 
         `reference`: packed media that it goes on from; `fork_of`: whose history it begins with;
-        `transition`: how a fork takes up a prompt of its own.
+        `transition`: how a fork takes up a prompt of its own. `video_input`: it is made from what a
+        publisher sends, fitted by the rule `fit`; a fork from what its parent is made from.
         """
         limit = self._settings.max_sessions
         if len(self._sessions) >= limit:
@@ -111,6 +117,7 @@ class SessionManager:
             broadcast=self._media.broadcast(ready),
         )
         session.user_paused, session.owner = paused, owner
+        video_input = self._filmed(session, video_input, fit, fork_of)
         self._sessions[session.id] = session
         self._hub.attach(session.stream_id, self._sink)
         self._hub.send(
@@ -126,6 +133,7 @@ class SessionManager:
                 reference=reference,
                 fork_of=fork_of.stream_id if fork_of else None,
                 transition=transition,
+                video_input=video_input,
             )
         )
         try:
@@ -134,6 +142,22 @@ class SessionManager:
             await self.close(session, "closed")
             raise
         return session
+
+    def _filmed(
+        self, session: Session, asked: VideoInput | None, fit: Fit, parent: Session | None
+    ) -> VideoInput | None:
+        """Gives the session its camera; what the engine is told of it."""
+        if parent is not None and parent.camera is not None:
+            session.camera, session.strength = parent.camera, parent.strength
+            session.camera.follow(session.stream_id)
+            return VideoInput(strength=parent.strength)
+        if asked is not None:
+            session.input = session.camera = Camera(
+                session.ready, self._hub, session.stream_id, fit
+            )
+            default = session.ready.default_strength
+            session.strength = default if asked.strength is None else asked.strength
+        return asked
 
     async def _admitted(self, session: Session) -> None:
         try:
@@ -149,7 +173,7 @@ class SessionManager:
 
     def check(self, session: Session, control: Control) -> None:
         """Raises ApiError 400 or 422 for a change that this session cannot take."""
-        check_control(control, session.ready)
+        check_control(control, session.ready, session.mode)
 
     def control(self, session: Session, control: Control) -> int:
         """Sends a change to the engine; its revision. Raises ApiError 400 or 422."""
@@ -158,6 +182,7 @@ class SessionManager:
         session.prompt = prompt if prompt is not None else session.prompt
         session.seed = control.seed if control.seed is not None else session.seed
         session.steps = control.steps if control.steps is not None else session.steps
+        session.strength = control.strength if control.strength is not None else session.strength
         session.user_paused = session.user_paused if control.paused is None else control.paused
         session.rested()
         self._hub.send(
@@ -170,6 +195,7 @@ class SessionManager:
                 reset=control.reset is True,
                 seed=control.seed,
                 steps=control.steps,
+                strength=control.strength,
                 paused=session.paused,
             )
         )
@@ -193,6 +219,8 @@ class SessionManager:
         if self._sessions.pop(session.id, None) is None:
             return
         self._hub.detach(session.stream_id)
+        if session.camera is not None:
+            session.camera.leave(session.stream_id)
         self._hub.send(CloseStream(stream_id=session.stream_id))
         session.end(reason)
         self._tell("closed", session, reason)
@@ -296,7 +324,8 @@ class SessionManager:
         if event.code == "invalid" and event.reason.startswith("fork_of:"):
             error = ApiError(409, "not_forkable", event.reason)
         elif event.code == "invalid":
-            param = "reference" if event.reason.startswith("reference:") else "prompt"
+            params = {"reference": "reference", "video_input": "mode", "strength": "strength"}
+            param = params.get(event.reason.partition(":")[0].partition(" ")[0], "prompt")
             error = ApiError(422, "invalid_value", event.reason, param=param)
         else:
             error = unavailable(

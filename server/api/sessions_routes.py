@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.forks import fork
 from onbeat.server.api.front import Front, FrontDep
-from onbeat.server.api.limits import check_session, seed_or_random, served
+from onbeat.server.api.limits import check_session, seed_or_random, served, video_input
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.reference import packed_reference
 from onbeat.server.api.schemas import ControlView, SessionCreate, SessionView
@@ -55,6 +55,8 @@ async def create_session(
         wait=body.wait,
         owner=owner,
         paused=body.paused,
+        video_input=video_input(body),
+        fit=body.fit,
     )
     return session.view()
 

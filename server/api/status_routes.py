@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import Front, FrontDep
-from onbeat.server.api.limits import controls_of, served
+from onbeat.server.api.limits import controls_of, modes_of, served
 from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview
 from onbeat.server.api.traces import LONGEST_SECONDS
 from onbeat.server.engine.messages import EngineReady
@@ -67,6 +67,8 @@ def _model(front: Front, announced: EngineReady) -> dict[str, Any]:
         "fps": announced.fps,
         "chunk_frames": announced.chunk_frames,
         "sample_rate": announced.sample_rate,
+        "modes": modes_of(announced),
+        "default_strength": announced.default_strength,
         "default_steps": announced.default_steps,
         "max_steps": announced.max_steps,
         "controls": controls_of(announced),

@@ -79,6 +79,7 @@ class Telemetry:
         for stream in stats.streams:
             if (session := self._sessions.find(stream.stream_id)) is not None:
                 session.level = stream.level_name
+                session.input_age = stream.input.age if stream.input else None
         for rows in stats.batch_rows:
             self._rows.add(now, rows)
         for name in ("step", "plan", "decode"):
@@ -281,6 +282,7 @@ def _health(session: Session, now: float) -> dict[str, Any]:
         "resting": session.auto_paused,
         "recording": session.recording,
         "link": {"level": session.link.level, "verdict": session.link.verdict},
+        "input": session.camera.view(session.input_age) if session.camera else None,
     }
 
 

@@ -14,6 +14,7 @@ from onbeat.server.api.offers import read_offer
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.peers import SDP_ANSWER, SDP_BODY, created
 from onbeat.server.api.schemas import PlainQuery
+from onbeat.server.engine.messages import VideoInput
 
 router = APIRouter(tags=["webrtc"])
 
@@ -60,6 +61,7 @@ async def publish_prompt(
         steps=check_steps("steps", query.steps, ready),
         plain=True,
         owner=owner,
+        video_input=VideoInput() if ready.takes_reference else None,
     )
     try:
         answer = created(front, session, await front.publishers.publish(session, offer), "whip")

@@ -71,13 +71,16 @@ class Stream:
 
 
 class FakeEngine:
-    """capacity: live streams admitted. job_chunk_seconds: pause after each chunk of a job.
+    """capacity: live streams admitted. job_chunk_seconds: pause after each chunk of a job. encodes:
+    whether the model takes pictures.
 
     Prompts: "invalid" is refused as such, "boom" fails after two chunks.
     """
 
-    def __init__(self, *, capacity: int = 4, job_chunk_seconds: float = 0.0) -> None:
-        self.capacity = capacity
+    def __init__(
+        self, *, capacity: int = 4, job_chunk_seconds: float = 0.0, encodes: bool = True
+    ) -> None:
+        self.capacity, self.encodes = capacity, encodes
         self.job_chunk_seconds = job_chunk_seconds
         self.commands: list[Command] = []
         self.fed: list[tuple[list[str], npt.NDArray[np.uint8], float]] = []
@@ -182,7 +185,7 @@ class FakeEngine:
             default_steps=2,
             max_steps=4,
             window_chunks=12,
-            takes_reference=True,
+            takes_reference=self.encodes,
             capacity_streams=self.capacity,
             step_ms={1: 5.0},
             decode_ms={1: 2.0},

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.api.conftest import Server, until
+from tests.server.api.conftest import Server, StartServer, until
+from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import OFFER
 from tests.server.api.test_sessions import error_of
 
@@ -115,17 +116,11 @@ def test_seconds_and_frames_that_disagree(server: Server) -> None:
     assert answer.status_code == 422 and error_of(answer)["param"] == "num_frames"
 
 
-@pytest.mark.parametrize(
-    ("path", "field"),
-    [
-        ("/v1/sessions", "strength"),
-        ("/v1/sessions", "mode"),
-    ],
-)
-def test_what_is_not_supported_yet_says_so(server: Server, path: str, field: str) -> None:
-    value = {"strength": 0.5, "mode": "video-to-video"}[field]
-    answer = server.http.post(path, json={"prompt": "a ball", field: value})
-    assert answer.status_code == 422 and error_of(answer)["param"] == field
+def test_a_model_without_encoders_takes_no_video(start_server: StartServer) -> None:
+    server = start_server(engine=FakeEngine(encodes=False))
+    body = {"prompt": "a ball", "mode": "video-to-video"}
+    answer = server.http.post("/v1/sessions", json=body)
+    assert answer.status_code == 422 and error_of(answer)["param"] == "mode"
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions", "/v1/videos"])

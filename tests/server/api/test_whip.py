@@ -7,6 +7,7 @@ import pytest
 
 from onbeat.server.api.publishers import SILENT_SECONDS
 from tests.server.api.conftest import Server, StartServer, until
+from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import ANSWER, OFFER, FakeMedia
 from tests.server.api.test_peers import is_problem
 from tests.server.api.test_whep import SDP, join
@@ -110,16 +111,7 @@ def test_a_session_lives_while_somebody_publishes(start_server: StartServer) -> 
 # ---- publishers that know only an address --------------------------------------------------------
 
 
-def test_an_address_alone_is_enough(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions are opened as if the served model took video."""
-    open_one = server.front.sessions.open
-
-    async def with_input(**wanted: Any) -> Any:
-        session = await open_one(**wanted)
-        session.input = object()  # type: ignore[assignment]
-        return session
-
-    monkeypatch.setattr(server.front.sessions, "open", with_input)
+def test_an_address_alone_is_enough(server: Server) -> None:
     answer = join(server, "/whip?prompt=a+red+ball&seed=4")
     session = server.http.get("/v1/sessions").json()["data"][0]
     assert (session["prompt"], session["seed"], session["viewers"]) == ("a red ball", 4, 0)
@@ -127,7 +119,8 @@ def test_an_address_alone_is_enough(server: Server, monkeypatch: pytest.MonkeyPa
     assert answer.headers["link"] == f'<{session["whep_url"]}>; rel="urn:onbeat:rel:watch"'
 
 
-def test_a_model_that_takes_no_video_leaves_no_session(server: Server) -> None:
+def test_a_model_that_takes_no_video_leaves_no_session(start_server: StartServer) -> None:
+    server = start_server(engine=FakeEngine(encodes=False))
     refused = server.http.post("/whip?prompt=a+ball", content=OFFER, headers=SDP)
     is_problem(refused, 409, "no_input")
     assert not server.http.get("/v1/sessions").json()["data"]
