@@ -32,13 +32,14 @@ CHUNK = 4
 
 def pictures(size: int, count: int) -> npt.NDArray[np.uint8]:
     """Discs over a gradient with grain: I420 [count, size * 3 // 2, size]."""
-    rows, columns = np.indices((size * 3 // 2, size))
-    grain = np.random.default_rng(0).integers(0, 6, (count, size * 3 // 2, size))
-    out = 60 + (rows + columns) * 60 // size + grain
+    rows, columns = np.ogrid[: size * 3 // 2, :size]
+    shape = (count, size * 3 // 2, size)
+    out = np.random.default_rng(0).integers(60, 66, shape, dtype=np.uint8)
+    out += ((rows + columns) * 60 // size).astype(np.uint8)
     for number in range(count):
         x, y = size // 2 + size // 3 * np.array([np.cos(number / 9), np.sin(number / 7)])
         out[number][(columns - x) ** 2 + (rows - y) ** 2 < (size / 8) ** 2] = 200
-    return out.astype(np.uint8)
+    return out
 
 
 def encode_cost(codec: str, size: int, fps: int) -> dict[str, float]:
