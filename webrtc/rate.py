@@ -76,10 +76,11 @@ class LinkRate:
     below the rate really sent, twice running, is a limit. Losses above a tenth lower the rate, and
     those above a fiftieth forbid to raise it (draft-ietf-rmcat-gcc-02, section 6). A rise is at
     most half of the rate, waits `up_after` seconds since the last move, and twice as long after one
-    that had to be taken back. The first `settle` seconds count nothing.
+    that had to be taken back. Receivers of libwebrtc say 300 kbit/s for their first 5 s, whatever
+    comes: estimates of the first `settle` seconds count nothing, nor losses of a third of those.
     """
 
-    def __init__(self, nominal: int, *, up_after: float = 6.0, settle: float = 2.0) -> None:
+    def __init__(self, nominal: int, *, up_after: float = 6.0, settle: float = 6.5) -> None:
         self.nominal = nominal
         self.target = nominal
         self._first_wait = self._wait = up_after
@@ -90,7 +91,7 @@ class LinkRate:
 
     def estimate(self, estimate: int, sent: float, now: float) -> int:
         """Take the receiver's estimate (REMB) and the rate sent lately, bits per second."""
-        if self._settled(now):
+        if self._age(now) >= self._settle:
             self._low = self._low + 1 if estimate < sent else 0
             if self._low != 1:
                 self._move(estimate if self._low else self.nominal, now)
@@ -98,16 +99,17 @@ class LinkRate:
 
     def lost(self, fraction: float, now: float) -> int:
         """Take the share of packets lost since the last report, 0 to 1 (RFC 3550, 6.4.1)."""
-        if self._settled(now):
+        if self._age(now) >= self._settle / 3:
             if fraction > RISE_LOSS:
                 self._lossy_at = now
             if fraction > FALL_LOSS and now - self._moved_at >= FALL_EVERY:
                 self._fall(round(self.target * (1 - fraction / 2)), now)
         return self.target
 
-    def _settled(self, now: float) -> bool:
+    def _age(self, now: float) -> float:
+        """Seconds since it first heard of its viewer."""
         self._since = now if self._since is None else self._since
-        return now - self._since >= self._settle
+        return now - self._since
 
     def _move(self, limit: int, now: float) -> None:
         wanted = min(self.nominal, max(MIN_BITRATE, limit))

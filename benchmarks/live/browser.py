@@ -62,7 +62,8 @@ class Players:
     """WHEP players in one page, which lies at `url` for the sake of its origin."""
 
     def __init__(self, browser: Browser, url: str) -> None:
-        self.page: Page = browser.new_page()
+        self.context = browser.new_context()
+        self.page: Page = self.context.new_page()
         self.page.goto(url)
         self.page.evaluate("() => {" + SCRIPT + "}")
 

@@ -119,6 +119,7 @@ async def watching(pool: EncoderPool) -> Any:
 async def weaken(watching: Watching, viewer: Viewer) -> None:
     """Its receiver says, past the first seconds, that its link carries next to nothing."""
     watching.video.estimate(viewer, 1)
+    watching.now += 5
     await watching.show(70)
     for _ in range(3):
         watching.video.estimate(viewer, 1)
