@@ -146,7 +146,7 @@ const publishers = { "whip-whep": whipWhepPublisher, eyevinn: eyevinnPublisher }
 
 async function publish(options) {
   const pattern = new Pattern(document.getElementById("canvas"));
-  const client = await publishers[options.client](options, await pattern.stream());
+  const client = await publishers[options.client](options, await pattern.stream(options.fake));
   const session = new URL(options.url).pathname.split("/")[3];
   const seen = async () => (await (await fetch(`${options.stage}/seen`)).json())[session];
   const enough = async (count) => {

@@ -28,8 +28,14 @@ export class Pattern {
     });
   }
 
-  async stream() {
+  // `fake`: the browser's own tone, where it runs no AudioContext for want of a sound card.
+  async stream(fake) {
     const stream = this.canvas.captureStream(25);
+    if (fake) {
+      const found = await navigator.mediaDevices.getUserMedia({ audio: true });
+      stream.addTrack(found.getAudioTracks()[0]);
+      return stream;
+    }
     const audio = new AudioContext({ sampleRate: 48_000 });
     const oscillator = audio.createOscillator();
     const target = audio.createMediaStreamDestination();
