@@ -283,6 +283,8 @@ class SessionManager:
             )
 
     def _idle(self, session: Session, now: float) -> bool:
+        if session.recording is not None:
+            return False
         life = self._settings.idle_session_seconds
         return session.idle(now) > (min(PLAIN_LIFE_SECONDS, life) if session.plain else life)
 

@@ -1,6 +1,7 @@
 """A session over real WebRTC, served on a loopback port, with a synthetic engine."""
 
 import asyncio
+import io
 import json
 import threading
 import time
@@ -8,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import av
 import httpx2
+import numpy as np
 import pytest
 import uvicorn
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
@@ -111,3 +114,42 @@ async def test_offers_that_no_peer_can_answer(address: str) -> None:
             assert answer.status_code in (400, 422), answer.text
             assert answer.json()["error"]["param"]
         assert (await http.get("/health")).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["webm", "mp4"])
+async def test_a_recording_needs_no_viewer(address: str, kind: str) -> None:
+    async with httpx2.AsyncClient(base_url=address, timeout=30) as http:
+        made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
+        answer = await http.post(made["recordings_url"], json={"format": kind})
+        assert answer.status_code == 201, answer.text
+        url = answer.json()["url"]
+        async with asyncio.timeout(60):
+            while (await http.get(url)).json()["frames"] < 30:
+                await asyncio.sleep(0.05)
+        told = (await http.post(f"{url}/stop")).json()
+        assert (told["status"], told["format"]) == ("completed", kind)
+        content = (await http.get(told["content_url"])).content
+    with av.open(io.BytesIO(content), "r") as given:
+        times = [float(frame.time or 0) for frame in given.decode(video=0)]
+    with av.open(io.BytesIO(content), "r") as given:
+        sounds = [(float(f.time or 0), np.abs(f.to_ndarray()).max()) for f in given.decode(audio=0)]
+    assert len(times) == told["frames"] >= 30 and times[0] == 0.0
+    assert told["seconds"] == pytest.approx(times[-1] + 1 / told["fps"], abs=0.002)
+    assert sounds[0][0] < 1 / told["fps"] and max(loud for _, loud in sounds) > 0.1
+
+
+async def test_who_looks_away_and_back_sees_pictures_again(address: str) -> None:
+    async with httpx2.AsyncClient(base_url=address, timeout=30) as http:
+        made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
+        player = Player()
+        await player.join(http, made["duplex_url"])
+        await player.until(lambda: player.frames["video"] > 5)
+        player.channel.send(json.dumps({"type": "presence", "visible": False}))
+        resting = await player.until(lambda: [m for m in player.heard("status") if m["resting"]])
+        assert resting[0]["status"] == "paused"
+        player.channel.send(json.dumps({"type": "presence", "visible": True}))
+        before = player.frames["video"]
+        await player.until(lambda: player.frames["video"] > before + 10)
+        last = await player.until(lambda: player.heard("status")[-1:])
+        assert last[0]["link"]["level"] == 0
+        await player.pc.close()

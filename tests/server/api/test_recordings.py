@@ -1,6 +1,7 @@
 """Recordings over HTTP: begun, listed, ended, downloaded in parts, deleted, refused."""
 
 import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +91,17 @@ def test_the_format_asks_for_the_codec(server: Server) -> None:
 
 
 def test_a_recording_keeps_a_session_running(start_server: StartServer) -> None:
-    server = start_server(pause_after_seconds=0.1)
+    server = start_server(pause_after_seconds=0.1, idle_session_seconds=1.5)
     session = server.session()
     url = f"/v1/sessions/{session['id']}"
     until(lambda: server.http.get(url).json()["status"] == "paused")
     made = begun(server, session)
     until(lambda: server.http.get(url).json()["status"] == "live")
+    started = time.monotonic()
+    until(lambda: time.monotonic() - started > 2.5)
+    assert server.http.get(url).json()["status"] == "live"
     server.http.post(f"{made['url']}/stop")
-    until(lambda: server.http.get(url).json()["status"] == "paused")
+    until(lambda: server.http.get(url).status_code == 404)
 
 
 def test_a_recording_without_a_picture_has_failed(server: Server) -> None:
