@@ -12,6 +12,8 @@ Verdict = Literal["good", "fair", "poor"]
 WORST_LOSS, BAD_LOSS = 0.10, 0.02
 WORST_SHOWN, BAD_SHOWN = 0.6, 0.85
 """Shares: packets that were lost, frames that were shown of those that were sent."""
+SLOW_TRIP_MS = 400.0
+"""A round trip so long tells of a queue on the way."""
 FRESH_SECONDS = 5.0
 """A report that is older says nothing any more."""
 DOWN_AFTER, UP_AFTER = 4.0, 12.0
@@ -26,6 +28,7 @@ class Report:
     fps_shown: float | None
     loss: float
     freezes: float
+    round_trip_ms: float
 
 
 class ViewerLink:
@@ -36,26 +39,30 @@ class ViewerLink:
         self._freezes = 0.0
 
     def report(self, numbers: dict[str, float], now: float) -> None:
-        """`fps_shown`, `loss` (0 to 1) and `freezes` (a total) are read; all may be absent."""
-        freezes = numbers.get("freezes", 0.0)
+        """Read: `fps_shown`, `lost_ratio` (0 to 1), `freeze_count` (a total), `rtt_ms`; if any."""
+        freezes = numbers.get("freeze_count", 0.0)
         self.last = Report(
             at=now,
             fps_shown=numbers.get("fps_shown"),
-            loss=numbers.get("loss", 0.0),
+            loss=numbers.get("lost_ratio", 0.0),
             freezes=max(0.0, freezes - self._freezes),
+            round_trip_ms=numbers.get("rtt_ms", 0.0),
         )
         self._freezes = freezes
 
     def verdict(self, fps_sent: float, now: float, loss: float = 0.0) -> Verdict | None:
-        """None without a fresh report. `loss`: as RTCP tells it."""
+        """None without a fresh report. `loss`: as RTCP tells it. Frames that are not shown are the
+        link's doing only if it loses or holds up packets; else the viewer's machine is slow."""
         if self.last is None or now - self.last.at > FRESH_SECONDS:
             return None
         loss = max(loss, self.last.loss)
         shown = self.last.fps_shown
         share = 1.0 if shown is None or fps_sent <= 1 else shown / fps_sent
-        if loss > WORST_LOSS or share < WORST_SHOWN or self.last.freezes:
+        strained = loss > BAD_LOSS or self.last.round_trip_ms > SLOW_TRIP_MS
+        stalls = share < WORST_SHOWN or self.last.freezes > 0
+        if loss > WORST_LOSS or (strained and stalls):
             return "poor"
-        return "fair" if loss > BAD_LOSS or share < BAD_SHOWN else "good"
+        return "fair" if strained or stalls or share < BAD_SHOWN else "good"
 
 
 class LinkLadder:

@@ -261,12 +261,16 @@ class SessionManager:
             now=now,
         )
         if moved:
-            floor = ControlStream(
-                stream_id=session.stream_id,
-                revision=session.revision,
-                floor_level=session.link.level,
-            )
-            self._hub.send(floor)
+            self._hold(session)
+
+    def _hold(self, session: Session) -> None:
+        """Tells the engine; again after it was replaced."""
+        floor = ControlStream(
+            stream_id=session.stream_id,
+            revision=session.revision,
+            floor_level=session.link.level,
+        )
+        self._hub.send(floor)
 
     def _pause(self, session: Session, now: float) -> None:
         wanted = session.unwatched(now) > self._settings.pause_after_seconds
@@ -305,6 +309,8 @@ class SessionManager:
         match event:
             case StreamOpened(recognised=recognised):
                 session.admit(recognised)
+                if session.link.level:
+                    self._hold(session)
                 self._tell("opened", session, event)
             case StreamQueued(position=position, estimated_seconds=seconds):
                 session.enqueue(position, seconds)

@@ -14,10 +14,13 @@ from tests.server.api.test_whep import Channel
         ({}, 0.0, "good"),
         ({"fps_shown": 20.0}, 0.0, "good"),
         ({"fps_shown": 16.0}, 0.0, "fair"),
-        ({"fps_shown": 5.0}, 0.0, "poor"),
-        ({"loss": 0.2}, 0.0, "poor"),
+        ({"fps_shown": 5.0}, 0.0, "fair"),
+        ({"fps_shown": 5.0}, 0.05, "poor"),
+        ({"fps_shown": 5.0, "rtt_ms": 500.0}, 0.0, "poor"),
+        ({"lost_ratio": 0.2}, 0.0, "poor"),
         ({}, 0.05, "fair"),
-        ({"freezes": 1.0}, 0.0, "poor"),
+        ({"freeze_count": 1.0}, 0.0, "fair"),
+        ({"freeze_count": 1.0, "lost_ratio": 0.05}, 0.0, "poor"),
     ],
 )
 def test_a_report_is_judged(numbers: dict[str, float], loss: float, verdict: str) -> None:
@@ -30,8 +33,8 @@ def test_a_report_is_judged(numbers: dict[str, float], loss: float, verdict: str
 
 def test_old_freezes_do_not_count_again() -> None:
     link = ViewerLink()
-    link.report({"freezes": 3.0}, 1.0)
-    link.report({"freezes": 3.0}, 2.0)
+    link.report({"freeze_count": 3.0}, 1.0)
+    link.report({"freeze_count": 3.0}, 2.0)
     assert link.verdict(20.0, 2.0) == "good"
 
 
@@ -121,7 +124,7 @@ def test_poor_links_hold_the_engines_ladder_down(start_server: StartServer) -> N
     channel = Channel(server)
 
     def floors() -> list[int | None]:
-        channel.say({"type": "stats", "fps_shown": 2, "visible": True})
+        channel.say({"type": "stats", "fps_shown": 2, "lost_ratio": 0.2, "visible": True})
         sent = [c for c in server.engine.commands if isinstance(c, ControlStream)]
         return [c.floor_level for c in sent if c.floor_level is not None]
 

@@ -44,6 +44,7 @@ def test_a_recording_from_begin_to_download(server: Server) -> None:
     made = begun(server, channel.made)
     assert (made["status"], made["format"], made["video_codec"]) == ("recording", "webm", "VP8")
     assert server.http.get(f"/v1/sessions/{channel.made['id']}").json()["status"] == "live"
+    until(lambda: "onbeat_recordings_active 1.0" in server.http.get("/metrics").text)
     early = server.http.get(made["content_url"])
     assert early.status_code == 409 and early.json()["error"]["code"] == "recording_not_ready"
     second = server.http.post(channel.made["recordings_url"], json={})
