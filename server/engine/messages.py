@@ -12,7 +12,7 @@ from onbeat.server.engine.track import BucketCost
 from onbeat.server.vocabulary import DropCause, EndReason, Prompt, StreamKind, Transition
 
 AHEAD_CHUNKS = 2
-INPUT_AHEAD_CHUNKS = 0.75
+INPUT_AHEAD_CHUNKS = 0.7
 DEFAULT_STRENGTH = 0.6
 
 
