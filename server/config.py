@@ -60,7 +60,7 @@ class Settings(MediaSettings):
     headroom: float = Field(
         0.75, gt=0, le=1, description="share of the compute lane that admission may promise"
     )
-    max_rows: int = Field(16, ge=1, le=256, description="rows of one batch at most")
+    max_rows: int = Field(24, ge=1, le=256, description="rows of one batch at most")
     plan_ahead: Literal["auto", "on", "off"] = Field(
         "auto", description="plan a tick while the forward before it runs; auto: on a GPU only"
     )

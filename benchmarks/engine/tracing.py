@@ -70,14 +70,15 @@ def run(engine: Engine, events: list[Event], seconds: float) -> Ticks:
 
 
 def report(ticks: Ticks) -> dict[str, object]:
-    """Of row counts that both have often; the ratio of all of them by their number of ticks."""
+    """Of row counts that both have often; the ratio of all of them by their number of ticks, None
+    if no count was seen often enough with both."""
     rows = sorted(n for n, on in list(ticks) if on and min(map(len, both(ticks, n))) >= 20)
     ratios = {n: median(both(ticks, n)[0]) / median(both(ticks, n)[1]) for n in rows}
     counts = {n: sum(map(len, both(ticks, n))) for n in rows}
-    total = sum(ratios[n] * counts[n] for n in rows) / max(1, sum(counts.values()))
+    total = sum(ratios[n] * counts[n] for n in rows) / sum(counts.values()) if rows else None
     return {
         "benchmark": "tracing",
-        "tick_ratio_on_over_off": round(total, 4),
+        "tick_ratio_on_over_off": None if total is None else round(total, 4),
         "by_rows": {str(n): {"ratio": round(ratios[n], 4), "ticks": counts[n]} for n in rows},
     }
 

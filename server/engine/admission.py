@@ -11,6 +11,7 @@ from math import sqrt
 
 from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.forward import Batches, Demand, Outlook, best_phase
+from onbeat.server.engine.lead import promised
 
 ACCURACY = 0.005
 """Learnt costs are not known better than this share of themselves."""
@@ -114,8 +115,8 @@ class Admission:
     def _lead(self, streams: int) -> float:
         """Seconds before playout at which a chunk's last step must be done, if as many chunks as
         a batch has rows wait for the decode lane at once."""
-        queue = min(streams, self._max_rows) * self._decode.row_seconds(self._max_decode_rows)
-        return self._delivery + self._decode.predict(1) + queue
+        batch, rows = min(streams, self._max_rows), self._max_decode_rows
+        return promised(self._decode, batch=batch, rows=rows, delivery=self._delivery)
 
     def _inflation(self, rows: int) -> float:
         """How much slower than usual forwards are taken to be in the plan: by the headroom, or by

@@ -83,7 +83,7 @@ def run_streams(
     admission: bool = True,
     anytime: bool = True,
     headroom: float = HEADROOM,
-    max_rows: int = 16,
+    max_rows: int = 24,
     begin: Callable[[], None] = lambda: None,
     trace: Path | None = None,
 ) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Policies against each other on the real engine, by wall clock, with the bound of its cost table.
 
 Every contender serves the same streams with all their steps; `edf-s anytime` may leave steps out,
-`processes` is one engine process per stream on the same cores. The bound counts the whole streams
-that the calibrated costs of both lanes allow. What it is not: a simulation (simulate/compare.py).
+`process-per-stream` is one engine process per stream on the same cores. The bound counts the whole
+streams that the calibrated costs of both lanes allow. What it is not: a simulation
+(simulate/compare.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from onbeat.server.engine.simulate.workload import StreamClass, together
 
 PROMISED = 0.9
 """Headroom of the contender that has admission; nothing but the engine is on the machine."""
-MAX_ROWS = 16
+MAX_ROWS = 24
 BOUND_CHUNKS = 100
 CONTENDERS: Mapping[str, Mapping[str, Any]] = {
     "edf-s": {"policy": "edf-s", "admission": False, "anytime": False},
@@ -31,7 +32,7 @@ CONTENDERS: Mapping[str, Mapping[str, Any]] = {
     "edf-s anytime": {"policy": "edf-s", "admission": False},
     "coalesced": {"policy": "coalesced", "admission": False},
     "time-slice": {"policy": "time-slice", "admission": False},
-    "processes": {},
+    "process-per-stream": {},
     "static": {"policy": "static", "admission": False},
     "fcfs-chunk": {"policy": "fcfs-chunk", "admission": False},
     "orca": {"policy": "orca", "admission": False},
@@ -62,7 +63,7 @@ def compare_real(
             earlier = points[name].values()
             if any(p["streams_clean"] == 0 for p in earlier):
                 continue
-            if name != "processes":
+            if name != "process-per-stream":
                 point = run_streams(
                     model,
                     streams=load,

@@ -17,6 +17,7 @@ from onbeat.server.engine.delivery import Delivery, decode_job
 from onbeat.server.engine.device import Costs, DecodeLane, Executor
 from onbeat.server.engine.figures import Figures
 from onbeat.server.engine.intake import Intake
+from onbeat.server.engine.lead import usual
 from onbeat.server.engine.messages import (
     CloseStream,
     Command,
@@ -252,17 +253,16 @@ class Engine:
 
     def _compute_by(self) -> float:
         """Seconds before its playout at which a chunk's last step must be done."""
-        before = max(self._lane.backlog, min(len(self.roster.streams), self.settings.max_rows))
-        queue = before * self.decode_cost.row_seconds(self.settings.max_decode_rows)
-        return self.decode_cost.predict(1) + queue + self.settings.delivery_seconds
+        settings, backlog = self.settings, self._lane.backlog
+        batch, rows = min(len(self.roster.streams), settings.max_rows), settings.max_decode_rows
+        delivery = settings.delivery_seconds
+        return usual(self.decode_cost, batch=batch, backlog=backlog, rows=rows, delivery=delivery)
 
     def _candidates(self, streams: Iterable[Stream]) -> list[Candidate]:
         by = self._by = self._compute_by()
-        filled, startup = self.pool.is_filled, self.settings.startup_seconds
-        return [
-            candidate(s, self.spec, filled=filled(s.sink), compute_by=by, startup=startup)
-            for s in streams
-        ]
+        filled, settings = self.pool.is_filled, self.settings
+        startup, grace = settings.startup_seconds, settings.delivery_seconds
+        return [candidate(s, self.spec, filled(s.sink), by, startup, grace) for s in streams]
 
     def _reserve(self, plan: Plan, now: float) -> tuple[list[Stream], list[Stream], list[Stream]]:
         """The planned rows by kind of work; chunks that begin get their noise."""

@@ -35,7 +35,7 @@ class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
     compute_threads: int = 1
     decode_threads: int = 1
     headroom: float = 0.75
-    max_rows: int = 16
+    max_rows: int = 24
     max_streams: int = 66
     max_active: int = 0
     plan_ahead: str = "auto"

@@ -138,6 +138,8 @@ class Roster:
             reason = f"total_chunks: {command.total_chunks}; allowed: 1 or more"
         if command.ahead_chunks < 1:
             reason = f"ahead_chunks: {command.ahead_chunks}; allowed: 1 or more"
+        if command.fork_of in self.gate.room and command.fork_of not in self.streams:
+            reason = f"fork_of: {command.fork_of!r} waits for room; it can be forked once it runs"
         reason = reason or wrong_fork(command, self.streams) or wrong_input(command, self.spec)
         return None if reason is None else _invalid(command, reason)
 
@@ -232,6 +234,7 @@ class Roster:
             self._control(stream, command, now)
         elif place is not None:
             place.opening = changed_opening(place.opening, command)
+            self.gate.room.changed()
 
     def _unreadable(self, command: ControlStream) -> str | None:
         """Why its prompt cannot be taken up, None if it can."""

@@ -52,6 +52,9 @@ class Candidate(NamedTuple):
     """Whose stream it is: a hash of the API key."""
     backlog: int = 0
     """Finished chunks that are to be committed before its first step."""
+    grace: float = 0.0
+    """Seconds behind its deadline at which its last step may be done with its slot still in time:
+    what is kept for encoding and sending is aimed at, and no reason to give a chunk up."""
 
     @property
     def is_piece(self) -> bool:

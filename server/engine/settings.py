@@ -45,7 +45,7 @@ class EngineSettings:
     """edf-s: whether a chunk may stop before its planned steps."""
     headroom: float = HEADROOM
     """The share of each lane that admission may promise to live streams."""
-    max_rows: int = 16
+    max_rows: int = 24
     max_streams: int = 64
     """Live streams open at once, paused ones too."""
     max_active: int = 0

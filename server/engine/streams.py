@@ -285,10 +285,16 @@ class Stream:
 
 
 def candidate(
-    stream: Stream, spec: ModelSpec, *, filled: bool, compute_by: float, startup: float
+    stream: Stream,
+    spec: ModelSpec,
+    filled: bool,
+    compute_by: float,
+    startup: float,
+    grace: float = 0.0,
 ) -> Candidate:
     """What `stream` asks of the scheduler. `compute_by`: seconds before playout at which its last
-    step must be done; `startup`: seconds after opening at which a first chunk is wanted."""
+    step should be done, `grace` more and it is late for sure; `startup`: seconds after opening at
+    which a first chunk is wanted."""
     live, state, opened = stream.is_live, stream.state, stream.opened
     release, deadline, droppable = stream.wanted_at, float("inf"), False
     if live and stream.anchor is None:
@@ -324,4 +330,5 @@ def candidate(
         stream.firm.credit,
         opened.owner,
         backlog,
+        grace,
     )

@@ -33,6 +33,11 @@ class Waiting:
         return self.opening.stream_id
 
     @property
+    def rests(self) -> bool:
+        """It is to be opened paused."""
+        return self.stream is None and self.opening.paused
+
+    @property
     def owner(self) -> str:
         return self.opening.owner
 
@@ -103,12 +108,13 @@ class WaitingRoom:
         return True
 
     def in_order(self, held: Mapping[str, int]) -> list[Waiting]:
-        """Who is next; `held`: streams with a share of time by owner."""
+        """Who is next; `held`: streams with a share of time by owner. Who was paused while it
+        waited to be opened asks for no share, and is opened before all others."""
         counts = Counter(held)
         ranked = []
         for at, place in enumerate(self._places.values()):
-            ranked.append((counts[place.owner], at, place))
-            counts[place.owner] += 1
+            ranked.append((-1 if place.rests else counts[place.owner], at, place))
+            counts[place.owner] += not place.rests
         return [place for *_, place in sorted(ranked, key=lambda entry: entry[:2])]
 
     def place_of(self, owner: str, held: Mapping[str, int]) -> int:

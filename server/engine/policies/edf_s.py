@@ -96,10 +96,10 @@ class EdfS:
         return live, jobs, drops
 
     def _late(self, now: float, c: Candidate, row_seconds: float) -> bool:
-        """Whether the chunk misses its deadline if each of its rows takes `row_seconds`."""
+        """Whether the chunk would not be there in time if each of its rows takes `row_seconds`."""
         rows = c.rows_needed if self._anytime else c.rows_left
         start = c.release if c.release > now else now
-        return c.droppable and rows > 0 and start + rows * row_seconds > c.deadline
+        return c.droppable and rows > 0 and start + rows * row_seconds > c.deadline + c.grace
 
     def _early(
         self,

@@ -36,9 +36,9 @@ def test_ratios_are_against_the_bound_and_the_cost_curve(monkeypatch: pytest.Mon
     result = compare_real("fake", loads=[4, 8, 10, 12], seconds=1.0, names=names, say=said.append)
     assert result["streams_clean"] == {"edf-s": 10, "time-slice": 4}
     assert list(result["points"]["time-slice"]) == ["4", "8"], "no higher load after a failure"
-    assert result["batching_limit"] == 4.0
+    assert result["batching_limit"] == 4.5, "batches of 24 rows, beyond the last that was timed"
     assert result["edf_s_ratio"] == {"time-slice": 2.5}
-    assert result["share_of_batching_limit"] == pytest.approx(2.5 / 4.0)
+    assert result["share_of_batching_limit"] == pytest.approx(2.5 / 4.5, abs=1e-3)
     assert len(said) == 6
     assert "batching pays" in real_table(result)
 
@@ -47,7 +47,7 @@ def test_the_smaller_lane_bounds_the_streams() -> None:
     compute = {int(n): ms / 1e3 for n, ms in CALIBRATED.items()}
     bound = whole_streams(SPEC, compute, {1: 0.010})
     assert bound["decode"] == 20
-    assert bound["compute"] == pytest.approx(0.2 / (3 * 0.0025), abs=1)
+    assert bound["compute"] == pytest.approx(0.2 / (3 * 0.0533 / 24), abs=1)
 
 
 def test_unknown_names_are_refused() -> None:

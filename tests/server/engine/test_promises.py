@@ -85,8 +85,8 @@ def admitted() -> int:
     return count
 
 
-def test_under_half_more_load_than_admitted_steps_fall_and_time_is_kept() -> None:
-    streams = round(1.5 * admitted())
+def test_under_more_load_than_the_device_carries_steps_fall_and_time_is_kept() -> None:
+    streams = round(1.75 * admitted())
     world = world_with(streams, admission=False)
     world.run(13.0)
     overload = seen(world, "live", 3.0, 13.0)
@@ -99,6 +99,25 @@ def test_under_half_more_load_than_admitted_steps_fall_and_time_is_kept() -> Non
     assert max(e.ready_at for e in short) - 13.0 <= 2.0
     assert seen(world, "live", 15.5, 18.0).on_time == 1.0
     world.close()
+
+
+BUSY = Machine(
+    compute=Curve(seconds={1: 0.0108, 2: 0.0140, 4: 0.021, 8: 0.033, 12: 0.0405, 16: 0.0495}),
+    decode=Curve(seconds={1: 0.0085, 2: 0.0141, 4: 0.030}),
+    noise=0.3,
+)
+"""Toybox on two cores while both lanes are full, and forwards that vary by a third."""
+
+
+def test_near_the_bound_no_chunk_is_given_up_that_would_have_been_in_time() -> None:
+    """22 streams of the 23 that these costs allow, all steps made: as good as the policy that gives
+    up nothing. Deadlines of the slowest day for every chunk cost half of the streams."""
+    sessions = together(22, 30.0, within=1.1, classes=[StreamClass(steps=2)])
+    clean = {}
+    for policy in ("edf-s", "coalesced"):
+        settings = EngineSettings(policy=policy, admission=False, anytime=False)
+        clean[policy] = simulate(sessions, BUSY, settings=settings, spec=SMALL).clean
+    assert clean["edf-s"] == 22 >= clean["coalesced"]
 
 
 @pytest.mark.parametrize("streams", [6, 12])

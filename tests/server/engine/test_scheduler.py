@@ -221,7 +221,7 @@ def test_any_plan_is_one_that_can_be_run(rows: list[Candidate], name: str) -> No
     by_name = {c.stream: c for c in rows}
     chosen = [*plan.rows, *plan.finish, *plan.drops]
     assert len(set(chosen)) == len(chosen)
-    assert len(plan.rows) <= 16
+    assert len(plan.rows) <= EngineSettings().max_rows
     assert all(by_name[s].release <= 0.0 for s in (*plan.rows, *plan.finish))
     assert all(by_name[s].optional for s in plan.finish)
     assert all(by_name[s].droppable for s in plan.drops)

@@ -107,6 +107,15 @@ def test_who_does_not_wait_is_refused_behind_those_who_do() -> None:
     rig.check()
 
 
+def test_a_stream_that_waits_cannot_be_forked_and_the_reason_says_so() -> None:
+    rig = full_rig()
+    rig.open("w", wait=True)
+    rig.open("f", fork_of="w")
+    rig.run(0.1)
+    assert "fork_of: 'w' waits for room" in rig.refused()[-1].reason
+    rig.check()
+
+
 def test_a_waiting_stream_can_be_steered_and_its_prompt_is_read_at_once() -> None:
     rig = full_rig()
     rig.open("bad", prompt="refuse", wait=True)
@@ -118,6 +127,24 @@ def test_a_waiting_stream_can_be_steered_and_its_prompt_is_read_at_once() -> Non
     rig.run(1.0)
     assert {e.revision for e in rig.ready("w")} == {3}
     assert rig.engine.roster.streams["w"].now.prompt == "blue ball"
+    rig.check()
+
+
+def test_who_is_paused_while_it_waits_is_opened_paused_and_holds_nobody_up() -> None:
+    rig = full_rig()
+    for name in ("w1", "w2"):
+        rig.open(name, wait=True)
+    rig.run(0.1)
+    rig.engine.submit(ControlStream(stream_id="w2", revision=1, paused=True))
+    rig.run(0.1)
+    assert rig.of(StreamOpened, "w2") and rig.engine.roster.streams["w2"].paused
+    assert not rig.of(StreamOpened, "w1") and queued(rig, "w1")[-1].position == 1
+    close(rig, "s0")
+    rig.run(1.0)
+    assert rig.of(StreamOpened, "w1") and not rig.ready("w2")
+    rig.engine.submit(ControlStream(stream_id="w2", revision=2, paused=False))
+    rig.run(0.5)
+    assert queued(rig, "w2")[-1].position == 1, "resumed without room it waits again"
     rig.check()
 
 
