@@ -138,10 +138,15 @@ class Roster:
             reason = f"total_chunks: {command.total_chunks}; allowed: 1 or more"
         if command.ahead_chunks < 1:
             reason = f"ahead_chunks: {command.ahead_chunks}; allowed: 1 or more"
-        if command.fork_of in self.gate.room and command.fork_of not in self.streams:
-            reason = f"fork_of: {command.fork_of!r} waits for room; it can be forked once it runs"
-        reason = reason or wrong_fork(command, self.streams) or wrong_input(command, self.spec)
+        reason = reason or self._unforkable(command) or wrong_input(command, self.spec)
         return None if reason is None else _invalid(command, reason)
+
+    def _unforkable(self, command: OpenStream) -> str | None:
+        parent = command.fork_of or ""
+        wrong = wrong_fork(command, self.streams)
+        if wrong and parent in self.gate.room and parent not in self.streams:
+            return f"fork_of: {parent!r} waits for room; it can be forked once it runs"
+        return wrong
 
     def _wrong_numbers(self, seed: int | None, steps: int | None) -> str | None:
         if seed is not None and not 0 <= seed <= MAX_SEED:
