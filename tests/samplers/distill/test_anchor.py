@@ -16,7 +16,7 @@ from tests.samplers.distill.gaussian import DIM, Gaussian, moment
 
 RF = Gaussian(path=Path(kind="rf"))
 SHIFTED = Space(path=RF.path, shifts={"x": 3.0})
-PURE, LEAST = 0.2, 0.3
+PURE, LEAST = 0.2, 0.6
 
 
 def levels() -> list[tuple[float, float]]:
@@ -36,7 +36,7 @@ def flow(least: float = LEAST) -> FlowMatching:
 
 
 def check_flow_matching() -> None:
-    """E (D - x0 + 0.2 t)^2 / max(t, 0.3)^2; the posterior's own error is d^2 t^2 / g^2."""
+    """E (D - x0 + 0.2 t)^2 / max(t, 0.6)^2; the posterior's own error is d^2 t^2 / g^2."""
     want = 0.0
     for t, chance in levels():
         error = RF.std**2 * t**2 / RF.spread(t) ** 2 + (0.2 * t) ** 2
@@ -94,7 +94,7 @@ def pairs(rows: int, seed: int) -> Batch:
 
 def check_preference() -> None:
     """ln 2 at the reference, where the slope by a bias that enters as b(t) = t is
-    beta / 2 E[ -2 t (gap of the two residuals) / max(t, 0.3)^2 ]: a residual x0 - D(x_t) is
+    beta / 2 E[ -2 t (gap of the two residuals) / max(t, 0.6)^2 ]: a residual x0 - D(x_t) is
     (1 - k a)(x0's mean - m) on average. In the loss the better one counts with +, the worse with -.
     """
     beta, want = 2.0, 0.0

@@ -113,6 +113,7 @@ def regression(resampled: bool) -> tuple[float, float]:
         return student(batch, torch.tensor(0.3), torch.tensor(D))(query)
 
     rule(Models(student=constant_student), batch, moment(2))
+    assert seen, "the student was not shown its own history"
     past, now = seen[-1][:, 1:-1].flatten(), batch.clean["x"][:, 2:].flatten()
     found = float((past * now).mean() / past.square().mean())
     var = D**2 / (1 - RHO**2)
