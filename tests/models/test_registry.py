@@ -26,6 +26,6 @@ def test_a_missing_weights_file_is_named(tmp_path: Path) -> None:
 def test_plug_ins_are_found_and_called(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="builtins:dict", group=registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
-    assert model_names() == ("mine", "toybox")
+    assert model_names() == ("mine", "mirror", "toybox")
     loaded: object = load_model("mine", device="cpu")
     assert loaded == {"weights": None, "device": "cpu"}

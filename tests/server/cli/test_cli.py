@@ -107,7 +107,7 @@ def test_the_version_is_an_option() -> None:
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        (["--model", "nope"], "onbeat: model: 'nope'; allowed: toybox"),
+        (["--model", "nope"], "onbeat: model: 'nope'; allowed: mirror, toybox"),
         (["--weights", "/no/such/file"], "onbeat: weights: /no/such/file is not a file"),
     ],
 )
