@@ -2,6 +2,7 @@
 
 from onbeat.server.api.media import Media, WebRtcMedia
 from onbeat.server.config import Settings, SettingsError
+from onbeat.webrtc.aiortc_transport import AiortcTransport
 from onbeat.webrtc.encoders import EncoderPool
 from onbeat.webrtc.nvenc import nvenc_works
 from onbeat.webrtc.settings import PeerSettings
@@ -12,12 +13,13 @@ def webrtc_media(settings: Settings) -> Media:
     """Media over WebRTC. Raises SettingsError for an encoder that this machine has not."""
     if settings.h264_encoder == "nvenc" and not nvenc_works():
         raise SettingsError("h264_encoder: 'nvenc' does not work here; allowed: 'auto', 'x264'")
-    return WebRtcMedia(
+    transport = AiortcTransport(
         peer_settings(settings),
         EncoderPool(settings.encoder_threads or None, settings.h264_encoder),
         max_renditions=settings.webrtc_renditions,
         turn=turn_settings(settings),
     )
+    return WebRtcMedia(transport)
 
 
 def peer_settings(settings: Settings) -> PeerSettings:

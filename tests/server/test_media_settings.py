@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
+from onbeat.server.api.errors import ApiError
+from onbeat.server.api.media import WebRtcMedia
 from onbeat.server.api.media_setup import peer_settings, turn_settings, webrtc_media
 from onbeat.server.config import SettingsError, load_settings
+from onbeat.webrtc.aiortc_transport import AiortcTransport
+from onbeat.webrtc.encoders import EncoderPool
+from onbeat.webrtc.ports import NoPortError
 
 
 def test_text_and_files_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,4 +74,16 @@ async def test_an_encoder_that_is_not_here_is_an_error(monkeypatch: pytest.Monke
         webrtc_media(load_settings(h264_encoder="nvenc"))
     media = webrtc_media(load_settings(turn_urls="turn:a", turn_secret="s", encoder_threads=1))
     assert [server.urls for server in media.ice_servers("me")] == [("turn:a",)]
+    await media.close()
+
+
+async def test_no_port_left_is_a_refusal_that_may_be_tried_again() -> None:
+    class Full(AiortcTransport):
+        async def answer(self, *_: Any, **__: Any) -> Any:
+            raise NoPortError("all taken")
+
+    media = WebRtcMedia(Full(peer_settings(load_settings()), EncoderPool(1)))
+    with pytest.raises(ApiError, match="All UDP ports") as raised:
+        await media.answer("v=0", None, None)  # type: ignore[arg-type]
+    assert raised.value.status_code == 503
     await media.close()
