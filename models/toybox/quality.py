@@ -1,242 +1,220 @@
-"""How good the toybox model is, in figures: prompts, motion, drift, sound against picture.
+"""How good the toybox model is, in figures: the report behind `onbeat quality`.
 
-What it is: measurements through one callable that generates clips, read by the detector and set
-against true renders, whose own scores are reported beside. What it is not: a gate (callers judge)
-or a way to load models.
+What it is: all measurements of a generator by the rule-based detector and a frozen attribute net,
+set against true renders under the same instruments, and the ship gates. What it is not: training, a
+measure of speed, or a way to load models.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.signal import find_peaks
 from torch import Tensor
 
-from onbeat.models.toybox.concepts import CHUNK_FRAMES, FPS, SceneLabel
-from onbeat.models.toybox.detector import Detection, detect
-from onbeat.models.toybox.onsets import chance_f1, detect_onsets, pooled_score
-from onbeat.models.toybox.prompts import recognise
+from onbeat.models.toybox.concepts import CHUNK_FRAMES
 from onbeat.models.toybox.quality_codec import measure_codec
+from onbeat.models.toybox.quality_events import SOUNDING, Figures, true_sync
+from onbeat.models.toybox.quality_frechet import Features, Rows, frechet
+from onbeat.models.toybox.quality_gates import finite, gate_lines, verdicts
+from onbeat.models.toybox.quality_long import SPAN_CHUNKS, measure_long
+from onbeat.models.toybox.quality_prompts import CHUNKS, Shown, shares, show
+from onbeat.models.toybox.quality_scenes import Generate, PromptOf, Said, said_scenes, true_frames
 from onbeat.models.toybox.quality_sheet import Tile, write_sheet
-from onbeat.models.toybox.render import render
-from onbeat.models.toybox.scenes import SceneBatch, sample_scenes
-from onbeat.models.toybox.sound import render_audio
+from onbeat.models.toybox.quality_steering import AFTER, BEFORE, measure_steering
 from onbeat.models.toybox.video_codec import VideoCodec
 
-Generate = Callable[[str, int, int, int], tuple[Tensor, Tensor]]
-"""(prompt, seed, chunks, steps) -> frames uint8 [f, 128, 128, 3] and mono sound [n], int16 or float
-within +-1, of the same length in time."""
-Figures = dict[str, float]
-Times = list[float]
-
-CHUNKS = 3
-"""Length of the clips by which prompts are judged; the last chunk counts."""
-LONG_CHUNKS = 150
-LONG_CLIPS = 4
-SPAN = 100
-"""Frames at both ends of a long clip that are compared."""
-SOUNDING = ("bounce", "roll", "pulse")
+SCHEMA = "onbeat-quality-1"
+TEACHER_STEPS = 20
+GATE_FRAMES = 1_000
+SPAN_FRAMES = SPAN_CHUNKS * CHUNK_FRAMES
 
 
-def said_scenes(seed: int, count: int, motions: Sequence[str] = ()) -> list[tuple[str, SceneLabel]]:
-    """Prompts of one object that name background, colour and shape, with what they name.
-    Only of the given motions, if any are given."""
-    batch = sample_scenes(seed, count * 8, 1, change_probability=0.0, one_object=True)
-    pairs = [(p[0], a[0]) for p, a in zip(batch.prompts, batch.attributes, strict=True)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much is measured. `frames` is the length of the long streams, a multiple of 100."""
 
-    def fits(prompt: str, label: SceneLabel) -> bool:
-        actor, words = label.actors[0], recognise(prompt)
-        named = {label.background, actor.colour, actor.shape} <= set(words)
-        return named and (not motions or (actor.motion in motions and actor.motion in words))
+    prompts: int = 64
+    held_out: int = 32
+    teacher: int = 32
+    streams: int = 16
+    frames: int = GATE_FRAMES
+    changes: int = 16
+    ladder: tuple[int, ...] = (1, 2, 4)
+    steps: int = 2
+    """Steps of a chunk at which all but the ladder is measured."""
+    true_clips: int = 8
+    codec_clips: int = 32
 
-    return [pair for pair in pairs if fits(*pair)][:count]
-
-
-def verdict(seen: Detection, label: SceneLabel) -> dict[str, bool]:
-    """Which of the label's attributes the frames show."""
-    actor = label.actors[0]
-    return {
-        "background": seen.background == label.background,
-        "object": seen.found >= 0.5,
-        "colour": seen.colour == actor.colour,
-        "shape": seen.shape == actor.shape,
-    }
-
-
-def measure_prompts(
-    generate: Generate, prompts: int, seed: int, steps: int, sheet: Path | None = None
-) -> Figures:
-    """Shares of one-object prompts whose background, object, colour and shape come out right."""
-    pairs = said_scenes(seed, prompts)
-    right: dict[str, int] = {}
-    tiles = []
-    for k, (prompt, label) in enumerate(pairs):
-        frames, _ = generate(prompt, seed + k, CHUNKS, steps)
-        marks = verdict(detect(frames[-CHUNK_FRAMES:]), label)
-        for name, ok in marks.items():
-            right[name] = right.get(name, 0) + ok
-        right["all"] = right.get("all", 0) + all(marks.values())
-        tiles.append(Tile(frame=frames[-1], caption=prompt, good=all(marks.values())))
-    if sheet is not None:
-        write_sheet(tiles, sheet)
-    return {f"{name}_right": count / len(pairs) for name, count in right.items()}
+    def total(self, compared: bool) -> int:
+        """Chunks that will be generated, for a progress bar."""
+        ladder = len({*self.ladder, self.steps})
+        short = (self.prompts + self.held_out) * ladder + self.teacher
+        short += (self.prompts + self.held_out) * compared
+        long = self.streams * self.frames // CHUNK_FRAMES
+        return short * CHUNKS + long + self.changes * (BEFORE + AFTER)
 
 
-def looks(frames: Tensor) -> Figures:
-    """Brightness (0..1), sharpness (variance of the Laplacian of luma, 0..1 scale) and motion (mean
-    change between neighbouring frames, 0..1) of uint8 [f, h, w, 3]."""
-    luma = frames.float().mean(-1) / 255.0
-    middle = luma[:, 1:-1, 1:-1]
-    around = luma[:, :-2, 1:-1] + luma[:, 2:, 1:-1] + luma[:, 1:-1, :-2] + luma[:, 1:-1, 2:]
-    return {
-        "brightness": float(luma.mean()),
-        "sharpness": float((around - 4.0 * middle).var()),
-        "motion": float((luma[1:] - luma[:-1]).abs().mean()),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is measured. `teacher` makes the 20-step clips; `before` is the same model before policy
+    gradients, if there is one to compare."""
+
+    generate: Generate
+    teacher: Generate
+    codec: VideoCodec
+    features: Features
+    before: Generate | None = None
 
 
-def measure_drift(clips: Sequence[Tensor], truths: Sequence[Tensor]) -> Figures:
-    """Looks of the first and the last SPAN frames as ratios to true renders (1 is perfect)."""
-    figures: Figures = {}
-    for name in ("brightness", "sharpness", "motion"):
-        want = float(np.mean([looks(t)[name] for t in truths]))
-        for part, cut in (("first", slice(0, SPAN)), ("last", slice(-SPAN, None))):
-            got = float(np.mean([looks(c[cut])[name] for c in clips]))
-            figures[f"{name}_{part}"] = got / want
-    return figures
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All figures, the gates on them, and the share of streams alive after every 100 frames."""
 
+    figures: Figures
+    survival: list[float]
+    sizes: Sizes
+    seed: int
+    model: Mapping[str, object]
 
-def track_steps(seen: Detection) -> tuple[float, float]:
-    """Mean length in pixels of the object's steps within chunks, and of those between chunks."""
-    steps = np.hypot(*np.diff(seen.centres, axis=0).T)
-    seam = np.arange(1, len(steps) + 1) % CHUNK_FRAMES == 0
-    return float(np.nanmean(steps[~seam])), float(np.nanmean(steps[seam]))
-
-
-def _peaks(values: NDArray[np.float64], prominence: float) -> Times:
-    """Times of the peaks of a track, in seconds, placed between frames as if they were cusps."""
-    times = []
-    for i in find_peaks(values, prominence=prominence, distance=4)[0]:
-        before, after = values[i] - values[i - 1], values[i + 1] - values[i]
-        slope = max(abs(before), abs(after))
-        times.append(float(i + (0.5 * (before + after) / slope if slope else 0.0)) / FPS)
-    return times
-
-
-def seen_events(seen: Detection, motion: str) -> Times:
-    """When the object of a clip touches something or pulses, by its track alone; seconds."""
-    there = np.isfinite(seen.areas)
-    if there.mean() < 0.5:
-        return []
-    t = np.arange(len(there))
-    x, y, area = (
-        np.interp(t, t[there], v[there])
-        for v in (seen.centres[:, 0], seen.centres[:, 1], seen.areas)
-    )
-    if motion == "pulse":
-        return _peaks(area, 0.15 * float(area.mean()))
-    walls = _peaks(x, 6.0) + _peaks(-x, 6.0)
-    return sorted(walls + (_peaks(y, 8.0) if motion == "bounce" else []))
-
-
-def heard_events(sound: Tensor, frames: int) -> Times:
-    """Onsets of a clip's sound, in seconds; its rate follows from the number of frames."""
-    return detect_onsets(sound, round(len(sound) * FPS / frames))
-
-
-def sync_figures(pairs: Sequence[tuple[Times, Times]], seconds: float, prefix: str) -> Figures:
-    """F1 (50 ms) of (heard, seen) times, median offset in ms, and the F1 of shifted sounds."""
-    score = pooled_score(pairs)
-    return {
-        f"{prefix}onset_f1": score.f1,
-        f"{prefix}onset_chance": chance_f1(pairs, seconds),
-        f"{prefix}onset_offset_ms": 1000.0 * score.offset,
-    }
-
-
-def _true_clips(seed: int, count: int) -> tuple[SceneBatch, Tensor, Tensor]:
-    """Long true scenes that sound, their frames and their sound."""
-    batch = sample_scenes(seed, count, LONG_CHUNKS, change_probability=0.0, one_object=True)
-    frames, _ = render(batch, 0, LONG_CHUNKS * CHUNK_FRAMES)
-    return batch, frames, render_audio(batch)
-
-
-def true_sync(seed: int, count: int = 12) -> Figures:
-    """The score of true renders under the same instruments: the ceiling of `onset_f1`."""
-    batch, frames, sound = _true_clips(seed, count)
-    pairs = []
-    for clip, wave, labels in zip(frames, sound, batch.attributes, strict=True):
-        motion = labels[0].actors[0].motion
-        if motion in SOUNDING:
-            pairs.append((heard_events(wave, len(clip)), seen_events(detect(clip), motion)))
-    return sync_figures(pairs, LONG_CHUNKS * CHUNK_FRAMES / FPS, "true_")
-
-
-def _truth_for(label: SceneLabel, seed: int) -> Tensor:
-    """A true long clip with the background and motion of a label."""
-    for attempt in range(1000):
-        batch = sample_scenes(
-            seed + attempt, 16, LONG_CHUNKS, change_probability=0.0, one_object=True
+    def to_json(self) -> str:
+        """One line; the schema is in docs/toybox.md."""
+        gates = verdicts(self.figures)
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                "model": dict(self.model),
+                "seed": self.seed,
+                "sizes": asdict(self.sizes),
+                "gates": gates,
+                "passed": sum(g["passed"] is True for g in gates),
+                "failed": sum(g["passed"] is False for g in gates),
+                "figures": {name: finite(value) for name, value in self.figures.items()},
+                "survival": [round(share, 4) for share in self.survival],
+            }
         )
-        for i, labels in enumerate(batch.attributes):
-            same = labels[0].actors[0].motion == label.actors[0].motion
-            if same and labels[0].background == label.background:
-                return render(batch, 0, 2 * SPAN)[0][i]
-    raise AssertionError(label)
+
+    def to_text(self) -> str:
+        """Figures, then gates, for people."""
+        lines = [f"{name:<32}{value:>9.3f}" for name, value in self.figures.items()]
+        return "\n".join([*lines, "", *gate_lines(self.figures)])
 
 
-def measure_long(generate: Generate, seed: int, steps: int) -> Figures:
-    """Long clips: drift, whether the object lasts, its steps, and sound against picture."""
-    pairs = said_scenes(seed + 1, LONG_CLIPS, SOUNDING)
-    clips, truths, sync, inside, seams, true_inside, lasting = [], [], [], [], [], [], []
-    for k, (prompt, label) in enumerate(pairs):
-        frames, sound = generate(prompt, seed + k, LONG_CHUNKS, steps)
-        truth = _truth_for(label, seed)
-        seen, motion = detect(frames), label.actors[0].motion
-        sync.append((heard_events(sound, len(frames)), seen_events(seen, motion)))
-        a, b = track_steps(seen)
-        inside.append(a)
-        seams.append(b)
-        true_inside.append(track_steps(detect(truth))[0])
-        lasting.append(all(verdict(detect(frames[-SPAN:]), label).values()))
-        clips.append(frames)
-        truths.append(truth)
+def counted(generate: Generate, advance: Callable[[int], None]) -> Generate:
+    """The same generator, which tells of each chunk of each row."""
+
+    def told(
+        prompts: PromptOf, seeds: Sequence[int], chunks: int, steps: int, *, euler: bool = False
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        for chunk in generate(prompts, seeds, chunks, steps, euler=euler):
+            advance(len(seeds))
+            yield chunk
+
+    return told
+
+
+@torch.inference_mode()
+def run_quality(
+    subject: Subject,
+    sizes: Sizes,
+    *,
+    seed: int = 0,
+    model: Mapping[str, object] | None = None,
+    sheet: Path | None = None,
+) -> Report:
+    """Measures everything; writes a contact sheet (PNG) of the prompts if asked.
+
+    Scenes and noise follow from `seed` alone. Raises ValueError for frames that are no multiple of
+    100 or fewer than 100.
+    """
+    if sizes.frames < SPAN_FRAMES or sizes.frames % SPAN_FRAMES:
+        raise ValueError(f"frames is {sizes.frames}; allowed: multiples of {SPAN_FRAMES}")
+    figures: Figures = measure_codec(subject.codec, sizes.codec_clips)
+    figures |= _prompts(subject, sizes, seed, sheet)
+    streams = said_scenes(seed + 31, sizes.streams, held_out=False, motions=SOUNDING)
+    marks = sorted({min(sizes.frames, GATE_FRAMES), sizes.frames})
+    long = measure_long(
+        subject.generate,
+        subject.features,
+        streams,
+        chunks=sizes.frames // CHUNK_FRAMES,
+        seed=seed,
+        steps=sizes.steps,
+        marks=marks,
+    )
+    figures |= long.figures | true_sync(seed + 32, sizes.true_clips, SPAN_CHUNKS * 2)
+    turns = said_scenes(seed + 33, 2 * sizes.changes, held_out=False)
+    figures |= measure_steering(subject.generate, turns, seed, sizes.steps)
+    return Report(
+        figures=figures, survival=long.survival, sizes=sizes, seed=seed, model=model or {}
+    )
+
+
+def _prompts(subject: Subject, sizes: Sizes, seed: int, sheet: Path | None) -> Figures:
+    """Prompt control and Frechet distances by steps, at the teacher's, and before GRPO."""
+    taught = said_scenes(seed + 21, sizes.prompts, held_out=False)
+    unseen = said_scenes(seed + 22, sizes.held_out, held_out=True)
+    truth, unseen_truth = true_frames(taught, CHUNKS), true_frames(unseen, CHUNKS)
+    real, unseen_real = subject.features.windows(truth), subject.features.windows(unseen_truth)
+    again = subject.features.windows(true_frames(taught, CHUNKS, first=CHUNKS))
+    figures = shares(Shown(said=taught, frames=truth).marks, "true_")
+    figures |= subject.features.error(truth[:, 0], [s.prompt for s in taught])
+    figures["frechet_true"] = frechet(again, real)
+    for steps in dict.fromkeys((sizes.steps, *sizes.ladder)):
+        end = "" if steps == sizes.steps else f"_{steps}_steps"
+        shown = show(subject.generate, taught, seed, steps)
+        held = show(subject.generate, unseen, seed, steps)
+        figures |= {k + end: v for k, v in shares(shown.marks, "").items()}
+        figures |= {k + end: v for k, v in shares(held.marks, "held_out_").items()}
+        rows = subject.features.windows(shown.frames)
+        figures[f"frechet_{steps}"] = frechet(rows, real)
+        figures[f"held_out_frechet_{steps}"] = _distance(subject, held, unseen_real)
+        if steps == sizes.steps:
+            figures |= _teacher(subject, taught[: sizes.teacher], seed, rows, real)
+            figures |= _grpo(subject, sizes, seed, figures, (taught, unseen), unseen_real)
+            if sheet is not None:
+                write_sheet(_tiles(shown), sheet)
+    return figures
+
+
+def _distance(subject: Subject, shown: Shown, real: Rows) -> float:
+    return frechet(subject.features.windows(shown.frames), real)
+
+
+def _teacher(subject: Subject, said: Sequence[Said], seed: int, rows: Rows, real: Rows) -> Figures:
+    """The teacher's distance on its prompts, and that of `rows` on the same ones over it."""
+    shown = show(subject.teacher, said, seed, TEACHER_STEPS, euler=True)
+    cut = len(said) * CHUNKS
+    teacher = _distance(subject, shown, real[:cut])
     return {
-        **measure_drift(clips, truths),
-        **sync_figures(sync, LONG_CHUNKS * CHUNK_FRAMES / FPS, ""),
-        "step_px": float(np.nanmean(inside)),
-        "step_px_true": float(np.nanmean(true_inside)),
-        "step_px_seam": float(np.nanmean(seams)),
-        "last_frames_right": float(np.mean(lasting)),
+        "frechet_teacher": teacher,
+        "frechet_2_over_teacher": frechet(rows[:cut], real[:cut]) / teacher,
     }
 
 
-def print_figures(figures: Mapping[str, float], quiet: bool = False) -> None:
-    """A table for people (not when quiet), then one line of JSON for programs."""
-    for name, value in () if quiet else figures.items():
-        print(f"{name:<24}{value:>10.3f}")
-    print(json.dumps({k: round(v, 4) for k, v in figures.items()}))
-
-
-def run_quality(
-    generate: Generate,
-    *,
-    prompts: int = 100,
-    seed: int = 0,
-    steps: int = 2,
-    sheet: Path | None = None,
-    codec: VideoCodec | None = None,
-    quiet: bool = False,
+def _grpo(
+    subject: Subject,
+    sizes: Sizes,
+    seed: int,
+    after: Figures,
+    said: tuple[Sequence[Said], Sequence[Said]],
+    unseen_real: Rows,
 ) -> Figures:
-    """All figures of a generator, with those of its video codec if it is given; prints them (when
-    quiet only the JSON line) and, if asked, writes a contact sheet (PNG)."""
-    with torch.inference_mode():
-        figures = measure_codec(codec) if codec is not None else {}
-        figures |= measure_prompts(generate, prompts, seed, steps, sheet)
-        figures |= measure_long(generate, seed, steps)
-        figures |= true_sync(seed + 2)
-    print_figures(figures, quiet)
-    return figures
+    """What policy gradients changed, if the model before them is given."""
+    if subject.before is None:
+        return {}
+    taught = shares(show(subject.before, said[0], seed, sizes.steps).marks, "")
+    held = show(subject.before, said[1], seed, sizes.steps)
+    distance = _distance(subject, held, unseen_real)
+    return {
+        "before_all_right": taught["all_right"],
+        "before_held_out_frechet": distance,
+        "grpo_gain": after["all_right"] - taught["all_right"],
+        "grpo_frechet_ratio": after[f"held_out_frechet_{sizes.steps}"] / distance,
+    }
+
+
+def _tiles(shown: Shown) -> list[Tile]:
+    rows = zip(shown.frames, shown.said, shown.good, strict=True)
+    return [Tile(frame=clip[-1], caption=s.prompt, good=good) for clip, s, good in rows]

@@ -4,15 +4,17 @@ What it is: a safetensors file (bfloat16) with all four parts and, as metadata, 
 the data seed and the commit of the training. What it is not: a training checkpoint.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from onbeat.models.toybox.attributes import AttributeNet
 from onbeat.models.toybox.audio_codec import AudioCodec
 from onbeat.models.toybox.config import ToyboxConfig
 from onbeat.models.toybox.dit import Denoiser
@@ -21,7 +23,10 @@ from onbeat.models.toybox.text import TextEncoder
 from onbeat.models.toybox.video_codec import VideoCodec
 
 PACKAGED = Path(__file__).with_name("toybox.safetensors")
+ATTRIBUTES = Path(__file__).with_name("attributes.safetensors")
+"""The frozen attribute net: a measuring instrument, never loaded to serve."""
 FORMAT = "onbeat-toybox-1"
+CHECKSUM = "tensors_sha256"
 Part = TypeVar("Part", bound=nn.Module)
 DEVICES = ("cpu", "cuda")
 KEEP_FLOAT = ("mean", "std")
@@ -37,17 +42,28 @@ def save_weights(parts: Mapping[str, nn.Module], path: Path, metadata: Mapping[s
             tensors[f"{part}.{name}"] = value.to(torch.float32 if kept else torch.bfloat16)
     contiguous = {name: value.contiguous() for name, value in tensors.items()}
     partial = path.with_suffix(".partial")
-    save_file(contiguous, partial, metadata={"format": FORMAT, **metadata})
+    facts = {"format": FORMAT, **metadata, CHECKSUM: checksum(contiguous)}
+    save_file(contiguous, partial, metadata=facts)
     partial.chmod(0o644)
     partial.replace(path)
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the names, types, shapes and bytes of tensors in order of their names."""
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load_toybox(*, weights: Path | None = None, device: str = "cpu") -> Toybox:
     """The model of a weights file, by default the packaged one.
 
     `device`: "cpu", or a CUDA device (not yet measured there).
-    Raises FileNotFoundError if there is none, ValueError for a file of another format, and
-    RuntimeError for tensors that do not fit the configuration that the file names.
+    Raises FileNotFoundError if there is none, ValueError for a file of another format or one whose
+    tensors are not those that its checksum was taken of, and RuntimeError for tensors that do not
+    fit the configuration that the file names.
     """
     if device.partition(":")[0] not in DEVICES:
         raise ValueError(f"device is {device!r}; toybox runs on: {', '.join(DEVICES)}")
@@ -67,8 +83,26 @@ def load_video_codec(weights: Path | None = None) -> VideoCodec:
     return _filled(VideoCodec(), tensors, "video").eval().requires_grad_(False)
 
 
+def load_attributes(weights: Path | None = None) -> AttributeNet:
+    """The frozen attribute net in float32, by default the packaged one."""
+    net = AttributeNet()
+    net.load_state_dict({n: t.float() for n, t in load_file(weights or ATTRIBUTES).items()})
+    return net.eval().requires_grad_(False)
+
+
+def save_attributes(net: AttributeNet, path: Path) -> None:
+    """In bfloat16."""
+    save_file({n: t.to(torch.bfloat16) for n, t in net.state_dict().items()}, path)
+    path.chmod(0o644)
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    """What a weights file says of itself. Raises ValueError for a file of another format."""
+    return _read(path)[0]
+
+
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Metadata and tensors of a weights file of our format."""
+    """Metadata and tensors of a weights file of our format. The first files had no checksum."""
     try:
         opened = safe_open(path, framework="pt")
     except SafetensorError as error:
@@ -77,7 +111,11 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         metadata: dict[str, str] = file.metadata() or {}
         if metadata.get("format") != FORMAT:
             raise ValueError(f"{path} has format {metadata.get('format')!r}; allowed: {FORMAT!r}")
-        return metadata, {name: file.get_tensor(name) for name in file.keys()}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    found = checksum(tensors)
+    if metadata.get(CHECKSUM, found) != found:
+        raise ValueError(f"{path} has checksum {found}; its metadata says {metadata[CHECKSUM]}")
+    return metadata, tensors
 
 
 def _filled(module: Part, tensors: Mapping[str, Tensor], part: str) -> Part:

@@ -4,7 +4,7 @@ What it is: the plain loop of a causal model (denoise a chunk in a few steps, co
 over its own small cache, for samples and measurements. What it is not: scheduling or serving.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -13,11 +13,13 @@ from onbeat.kernels.paged_attention import KVPages
 from onbeat.models.spec import CausalModel, EncodedPrompt, ModelSpec
 from onbeat.samplers.consistency import (
     commit_latents,
-    init_rows,
     latents_of,
+    start_rows,
     step_rows,
     times_of,
 )
+from onbeat.samplers.families import rectified_flow
+from onbeat.samplers.sampler import Sampler
 from onbeat.samplers.state import ChunkState
 
 PromptOf = Callable[[int], Sequence[str]]
@@ -59,16 +61,18 @@ def denoise_chunk(
     return rows
 
 
-def generate_many(
+def chunks_of(
     model: CausalModel,
     prompts: PromptOf,
     seeds: Sequence[int],
     chunks: int,
     steps: int | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Clips of `chunks` chunks, one per seed -> (frames uint8 [r, f, h, w, 3], audio int16 [r, n]).
+    stochasticity: float = 1.0,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Chunk by chunk, rows together: frames uint8 [r, f, h, w, 3], audio int16 [r, n].
 
     `steps` per chunk; None for the model's own (more for a first chunk and after a new prompt).
+    `stochasticity` 1 draws noise anew between steps, 0 follows the path (Euler).
     """
     spec, rows = model.spec, len(seeds)
     k, v = empty_pages(spec, rows)
@@ -76,7 +80,6 @@ def generate_many(
     nowhere = torch.full((rows,), -1)
     known: tuple[str, ...] = ()
     encoded: list[EncodedPrompt] = []
-    frames, audio = [], []
     since = 0
     for chunk in range(chunks):
         fresh = tuple(prompts(chunk)) != known
@@ -89,17 +92,33 @@ def generate_many(
             sink = KVPages(k=k, v=v, page_table=table, write_pages=table[:, 0])
             model.prefill_prompt(encoded, sink)
         own = spec.first_chunk_steps if fresh else spec.default_steps
-        count = [steps or own] * rows
+        samplers = _samplers(spec, steps or own, stochasticity)
         pooled = torch.stack([e.pooled for e in encoded])
         kv = KVPages(k=k, v=v, page_table=table, write_pages=nowhere)
-        states = init_rows(spec.modalities, seeds, range(rows), [chunk] * rows, count)
+        states = start_rows(spec.modalities, seeds, range(rows), [chunk] * rows, [samplers] * rows)
         states = denoise_chunk(model, states, pooled, kv)
         target = table[:, 0] + chunk_page(spec, chunk)
         kv = KVPages(k=k, v=v, page_table=table, write_pages=target)
         model.denoise(*commit_latents(states, spec.context_noise), pooled, kv)
         decoded = model.decode(latents_of(states), decoders)
-        frames.append(decoded.frames)
-        audio.append(decoded.audio)
+        yield decoded.frames, decoded.audio
+
+
+def _samplers(spec: ModelSpec, steps: int, stochasticity: float) -> dict[str, Sampler]:
+    return {
+        m.name: rectified_flow(steps, m.shift, stochasticity=stochasticity) for m in spec.modalities
+    }
+
+
+def generate_many(
+    model: CausalModel,
+    prompts: PromptOf,
+    seeds: Sequence[int],
+    chunks: int,
+    steps: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Whole clips of `chunks_of`, one per seed: frames [r, f, h, w, 3] and audio [r, n]."""
+    frames, audio = zip(*chunks_of(model, prompts, seeds, chunks, steps), strict=True)
     return torch.cat(frames, dim=1), torch.cat(audio, dim=1)
 
 

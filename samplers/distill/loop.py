@@ -55,6 +55,9 @@ class Stage:
     peak: float = 1.0
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     before: Callable[[Run], None] = field(default=lambda run: None)
+    steps: int | None = None
+    """Ends the run after this many steps in all, on one thread and whatever the time: the same bits
+    from the same seed."""
 
 
 def new_run(nets: Networks) -> Run:
@@ -106,13 +109,13 @@ def _share(run: Run, pieces: Sequence[Piece], taken: list[int]) -> tuple[float, 
 
 
 def train_step(
-    run: Run, stage: Stage, pool: ThreadPoolExecutor, rate: float
+    run: Run, stage: Stage, pool: ThreadPoolExecutor, rate: float, workers: int = WORKERS
 ) -> tuple[float, float]:
     """One optimiser step -> (mean loss, gradient norm). Refreshes the data beside it."""
     pieces = stage.pieces(run.step, run)
     taken = list(range(len(pieces)))
     fresh: Future[None] = pool.submit(stage.refresh)
-    shares = [pool.submit(_share, run, pieces, taken) for _ in range(WORKERS)]
+    shares = [pool.submit(_share, run, pieces, taken) for _ in range(workers)]
     results = [share.result() for share in shares]
     fresh.result()
     grads = [
@@ -126,27 +129,34 @@ def train_step(
 
 
 def train_loop(run: Run, stage: Stage, minutes: float, out: Path) -> None:
-    """Trains until the stage has had `minutes` in all and leaves state.pt, log.jsonl and samples
-    in `out`."""
+    """Trains until the stage has had `minutes` in all, or its own number of steps, and leaves
+    state.pt, log.jsonl and samples in `out`."""
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     budget, loss, saved = minutes * 60.0, math.nan, run.seconds
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[text]}"))
+    workers = WORKERS if stage.steps is None else 1
     stage.before(run)
-    with ThreadPoolExecutor(WORKERS) as pool, Progress(*columns) as bar:
-        task = bar.add_task(stage.name, total=budget, completed=int(run.seconds), text="")
-        while run.seconds < budget:
+    with ThreadPoolExecutor(workers) as pool, Progress(*columns) as bar:
+        task = bar.add_task(stage.name, total=1.0, text="")
+        while (done := _done(run, stage, budget)) < 1.0:
             began = time.monotonic()
-            rate = rate_at(run.step, run.seconds / budget, stage.peak)
-            now, norm = train_step(run, stage, pool, rate)
+            rate = rate_at(run.step, done, stage.peak)
+            now, norm = train_step(run, stage, pool, rate, workers)
             loss = now if math.isnan(loss) else loss + SMOOTH * (now - loss)
             run.seconds += time.monotonic() - began
             _log(out, run, loss=loss, now=now, norm=norm, rate=rate)
-            bar.update(task, completed=run.seconds, text=f"step {run.step} loss {loss:.4f}")
+            text = f"step {run.step} loss {loss:.4f}"
+            bar.update(task, completed=_done(run, stage, budget), text=text)
             if run.seconds - saved >= stage.checkpoint_seconds:
                 _checkpoint(run, stage, out)
                 saved = run.seconds
         _checkpoint(run, stage, out)
+
+
+def _done(run: Run, stage: Stage, budget: float) -> float:
+    """Share of the run that is over, by seconds or by steps."""
+    return run.seconds / budget if stage.steps is None else run.step / stage.steps
 
 
 def _checkpoint(run: Run, stage: Stage, out: Path) -> None:

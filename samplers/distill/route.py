@@ -23,18 +23,32 @@ from onbeat.samplers.distill.student import train_student
 from onbeat.samplers.distill.teacher import Codecs, start, train_pictures, train_sequences
 
 STAGES = ("ae", "audio", "attributes", "teacher", "consistency", "pack")
+STEPPED = ("teacher", "consistency")
+"""Stages that can run for a number of steps instead of minutes."""
 PICTURE_SHARE = 0.5
 """Of the teacher's minutes, for single chunks."""
 RECIPE = Recipe(own_history=0.6)
 
 
-def run_stage(stage: str, *, minutes: float, out: Path, seed: int = 0, resume: bool = True) -> None:
-    """Runs one stage for `minutes` (in all, when it resumes) under the folder `out`.
+def run_stage(
+    stage: str,
+    *,
+    minutes: float,
+    out: Path,
+    seed: int = 0,
+    resume: bool = True,
+    steps: int | None = None,
+) -> None:
+    """Runs one stage for `minutes` (in all, when it resumes) under the folder `out`, or, if they
+    are given, for `steps` in all on one thread: the same bits from the same seed.
 
-    Raises ValueError for an unknown stage and FileNotFoundError if an earlier one is missing.
+    Raises ValueError for an unknown stage or for steps of a stage that has none, and
+    FileNotFoundError if an earlier one is missing.
     """
     if stage not in STAGES:
         raise ValueError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
+    if steps is not None and stage not in STEPPED:
+        raise ValueError(f"steps is {steps} at stage {stage!r}; allowed: {', '.join(STEPPED)}")
     if stage == "ae":
         train_video_codec(minutes, out / "ae", seed, resume)
     elif stage == "audio":
@@ -42,25 +56,33 @@ def run_stage(stage: str, *, minutes: float, out: Path, seed: int = 0, resume: b
     elif stage == "attributes":
         train_attributes(load_codecs(out), out / "attributes", seed)
     elif stage == "teacher":
-        _teacher(minutes, out, seed, resume)
+        _teacher(minutes, out, seed, resume, steps)
     elif stage == "consistency":
-        _student(minutes, out, seed, resume)
+        _student(minutes, out, seed, resume, steps)
     else:
         pack_weights(out, PACKAGED, seed)
 
 
-def _teacher(minutes: float, out: Path, seed: int, resume: bool) -> None:
+def _teacher(minutes: float, out: Path, seed: int, resume: bool, steps: int | None) -> None:
     codecs, extra = load_codecs(out), attribute_loss(out)
     first = minutes * PICTURE_SHARE
-    train_pictures(codecs, first, out / "pictures", seed, resume=resume, extra=extra)
-    after = _needed(out / "pictures" / "state.pt", "teacher")
-    sequences = out / "sequences"
+    pictures = None if steps is None else max(1, round(steps * PICTURE_SHARE))
+    train_pictures(
+        codecs, first, out / "pictures", seed, resume=resume, extra=extra, steps=pictures
+    )
     train_sequences(
-        codecs, minutes - first, sequences, seed, resume=resume, after=after, extra=extra
+        codecs,
+        minutes - first,
+        out / "sequences",
+        seed,
+        resume=resume,
+        after=_needed(out / "pictures" / "state.pt", "teacher"),
+        extra=extra,
+        steps=None if steps is None or pictures is None else max(1, steps - pictures),
     )
 
 
-def _student(minutes: float, out: Path, seed: int, resume: bool) -> None:
+def _student(minutes: float, out: Path, seed: int, resume: bool, steps: int | None) -> None:
     teacher = _needed(out / "sequences" / "state.pt", "teacher")
     train_student(
         load_codecs(out),
@@ -71,6 +93,7 @@ def _student(minutes: float, out: Path, seed: int, resume: bool) -> None:
         teacher=teacher,
         recipe=RECIPE,
         extra=attribute_loss(out),
+        steps=steps,
     )
 
 

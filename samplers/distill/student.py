@@ -58,6 +58,7 @@ def train_student(
     teacher: Path,
     recipe: Recipe,
     extra: Extra | None = None,
+    steps: int | None = None,
 ) -> Run:
     """Distils the checkpoint `teacher`, starting from its weights."""
     run = start(out, seed, resume, teacher)
@@ -79,6 +80,7 @@ def train_student(
             served(r.ema, codecs), o, r.step, chunks=13, prompts=24
         ),
         peak=PEAK,
+        steps=steps,
     )
     train_loop(run, stage, minutes, out)
     return run

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,7 +57,9 @@ def loss_piece(
 
 
 def generator_of(seed: int, step: int) -> torch.Generator:
-    return torch.Generator().manual_seed((seed << 32) + step)
+    """One of its own for each pair; torch reads only the low 32 bits of a seed."""
+    mixed = np.random.SeedSequence((seed, step)).generate_state(1)[0]
+    return torch.Generator().manual_seed(int(mixed))
 
 
 def picture_pieces(pool: ClipPool, loss: Loss, seed: int, count: int) -> Callable[..., list[Piece]]:
@@ -102,6 +105,7 @@ def train_pictures(
     resume: bool,
     extra: Extra | None = None,
     warm: int = 1000,
+    steps: int | None = None,
 ) -> Run:
     """Single chunks: 4 pieces of 8 clips in 8 noisy copies a step."""
     run = start(out, seed, resume)
@@ -113,6 +117,7 @@ def train_pictures(
         on_checkpoint=lambda r, o: write_samples(
             served(r.ema, codecs), o, r.step, chunks=1, prompts=80, steps=4
         ),
+        steps=steps,
     )
     train_loop(run, stage, minutes, out)
     return run
@@ -128,6 +133,7 @@ def train_sequences(
     after: Path | None,
     extra: Extra | None = None,
     warm: int = 200,
+    steps: int | None = None,
 ) -> Run:
     """Sequences of 13 chunks, with two pieces of single chunks in each step; starts from the
     checkpoint `after` of the pictures."""
@@ -149,6 +155,7 @@ def train_sequences(
         on_checkpoint=lambda r, o: write_samples(
             served(r.ema, codecs), o, r.step, chunks=13, prompts=24, steps=4
         ),
+        steps=steps,
     )
     train_loop(run, stage, minutes, out)
     return run

@@ -1,4 +1,4 @@
-"""`onbeat quality`: figures of the shipped model, by a rule-based detector."""
+"""`onbeat quality`: figures and ship gates of the shipped model, by detector and frozen net."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,13 +7,35 @@ import typer
 
 
 def quality(
-    prompts: Annotated[int, typer.Option(min=1, max=10_000, help="one-object prompts")] = 100,
+    prompts: Annotated[int, typer.Option(min=1, max=10_000, help="prompts of taught things")] = 64,
+    held_out: Annotated[int, typer.Option(min=1, max=2_000, help="of held-out triples")] = 32,
+    teacher_prompts: Annotated[int, typer.Option(min=1, help="of `prompts`, at 20 steps")] = 32,
+    streams: Annotated[int, typer.Option(min=2, max=512, help="long streams")] = 16,
+    frames: Annotated[int, typer.Option(min=100, help="their length, whole hundreds")] = 1_000,
+    changes: Annotated[int, typer.Option(min=1, max=512, help="prompt changes")] = 16,
     steps: Annotated[int, typer.Option(min=1, max=4, help="steps of each chunk")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="seed of prompts and scenes")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="of prompts, scenes, noise")] = 0,
     sheet: Annotated[Path | None, typer.Option(help="write a contact sheet PNG")] = None,
+    weights: Annotated[Path | None, typer.Option(help="another weights file")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="weights of the 20-step teacher")] = None,
+    before: Annotated[Path | None, typer.Option(help="weights before policy gradients")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print only the JSON line")] = False,
 ) -> None:
-    """Measure what the model makes of its prompts, and how it holds up over 600 frames."""
-    from onbeat.samplers.distill.measure import measure_quality
+    """Measure what the model makes of its prompts, how it holds up, and its ship gates."""
+    from onbeat.models.toybox.quality import Sizes
+    from onbeat.samplers.distill.measure import Files, measure_quality
 
-    measure_quality(prompts=prompts, steps=steps, seed=seed, sheet=sheet, quiet=as_json)
+    sizes = Sizes(
+        prompts=prompts,
+        held_out=held_out,
+        teacher=min(teacher_prompts, prompts),
+        streams=streams,
+        frames=frames,
+        changes=changes,
+        steps=steps,
+    )
+    files = Files(weights=weights, teacher=teacher, before=before)
+    try:
+        measure_quality(files, sizes, seed=seed, sheet=sheet, quiet=as_json)
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error)) from error

@@ -23,10 +23,17 @@ def train(
     out: Annotated[Path, typer.Option(help="folder of the runs")] = Path("runs/toybox"),
     seed: Annotated[int, typer.Option(min=0, help="seed of data and weights")] = 0,
     resume: Annotated[bool, typer.Option(help="go on from the last checkpoint")] = True,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=2, help="so many steps in all instead of minutes, exact by seed"),
+    ] = None,
 ) -> None:
     """Train one stage of a model; each checkpoint comes with samples to look at and listen to."""
     if model != "toybox":
         raise typer.BadParameter(f"model: {model!r} has no training route; allowed: toybox")
     from onbeat.samplers.distill.route import run_stage
 
-    run_stage(stage.value, minutes=minutes, out=out, seed=seed, resume=resume)
+    try:
+        run_stage(stage.value, minutes=minutes, out=out, seed=seed, resume=resume, steps=steps)
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error)) from error

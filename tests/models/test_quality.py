@@ -1,66 +1,90 @@
-"""Quality figures: a generator that renders the truth scores well, one that does not scores ill."""
+"""The quality report: a generator that shows the truth passes its gates, a grey one fails them."""
 
 import json
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
-from onbeat.models.toybox import quality
-from onbeat.models.toybox.quality_codec import psnr, to_float, to_pixels
-from onbeat.models.toybox.render import render
-from onbeat.models.toybox.scenes import sample_scenes
-from onbeat.models.toybox.sound import render_audio
+from onbeat.models.toybox.quality import Sizes, Subject, counted, run_quality
+from onbeat.models.toybox.quality_events import SOUNDING
+from onbeat.models.toybox.quality_frechet import Features
+from onbeat.models.toybox.quality_gates import GATES, gate_lines, verdicts
+from onbeat.models.toybox.quality_scenes import Said, said_scenes
+from onbeat.models.toybox.weights import load_attributes, load_video_codec
+from tests.models.quality_oracle import Oracle, grey
+
+SIZES = Sizes(
+    prompts=4,
+    held_out=3,
+    teacher=3,
+    streams=3,
+    frames=100,
+    changes=2,
+    ladder=(1, 2),
+    true_clips=2,
+    codec_clips=2,
+)
 
 
-def _truth(prompt: str, seed: int, chunks: int, steps: int) -> tuple[Tensor, Tensor]:
-    """The true scene that `said_scenes(0, 6)` took a prompt from."""
-    batch = sample_scenes(0, 48, chunks, change_probability=0.0, one_object=True)
-    i = [row[0] for row in batch.prompts].index(prompt)
-    frames, _ = render(batch, 0, 4 * chunks)
-    return frames[i], render_audio(batch)[i]
+def asked(seed: int) -> list[Said]:
+    """Every scene that `run_quality` takes a prompt from."""
+    return [
+        *said_scenes(seed + 21, SIZES.prompts, held_out=False),
+        *said_scenes(seed + 22, SIZES.held_out, held_out=True),
+        *said_scenes(seed + 31, SIZES.streams, held_out=False, motions=SOUNDING),
+        *said_scenes(seed + 33, 2 * SIZES.changes, held_out=False),
+    ]
 
 
-def _grey(prompt: str, seed: int, chunks: int, steps: int) -> tuple[Tensor, Tensor]:
-    frames = torch.full((4 * chunks, 128, 128, 3), 90, dtype=torch.uint8)
-    return frames, torch.zeros(chunks * 4800)
+@pytest.fixture(scope="module")
+def features() -> Features:
+    return Features(load_video_codec(), load_attributes())
 
 
-def test_the_truth_is_right_and_grey_is_wrong(tmp_path: Path) -> None:
-    good = quality.measure_prompts(_truth, 6, 0, 2, tmp_path / "sheet.png")
-    assert good == {f"{k}_right": 1.0 for k in ("background", "object", "colour", "shape", "all")}
+@pytest.mark.timeout(600)
+def test_the_truth_passes_and_grey_fails(features: Features, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    codec, seen = load_video_codec(), [0]
+
+    def advance(rows: int) -> None:
+        seen[0] += rows
+
+    oracle = Oracle(asked(5))
+    subject = Subject(
+        generate=counted(oracle, advance),
+        teacher=counted(oracle, advance),
+        codec=codec,
+        features=features,
+        before=counted(Oracle(asked(5), spoil=grey), advance),
+    )
+    good = run_quality(subject, SIZES, seed=5, sheet=tmp_path / "sheet.png")
+    assert seen[0] == SIZES.total(compared=True)
     assert (tmp_path / "sheet.png").stat().st_size > 10_000
-    bad = quality.measure_prompts(_grey, 6, 0, 2)
-    assert bad["object_right"] == bad["colour_right"] == bad["all_right"] == 0.0
+    names = ("all_right", "held_out_all_right", "true_all_right", "survival_100", "grpo_gain")
+    assert {n: good.figures[n] for n in names} == dict.fromkeys(names, 1.0)
+    assert good.figures["frechet_2"] < 0.05 * good.figures["before_held_out_frechet"]
+    assert good.figures["before_all_right"] == 0.0
+    assert good.figures["event_f1"] > good.figures["event_f1_shifted"] + 0.3
+    report = json.loads(good.to_json())
+    passed = {g["figure"] for g in report["gates"] if g["passed"]}
+    assert {"psnr", "all_right", "event_f1", "steering_s", "grpo_gain"} <= passed
+    assert report["schema"] == "onbeat-quality-1" and report["survival"] == [1.0]
+    assert report["sizes"]["frames"] == 100 and report["seed"] == 5
 
 
-def test_drift_of_the_truth_is_none_and_of_a_frozen_clip_shows() -> None:
-    batch = sample_scenes(2, 2, 50, change_probability=0.0)
-    frames, _ = render(batch, 0, 200)
-    same = quality.measure_drift(list(frames), list(frames))
-    assert all(0.6 < v < 1.6 for v in same.values())
-    frozen = frames[:, :1].expand(-1, 200, -1, -1, -1)
-    assert quality.measure_drift(list(frozen), list(frames))["motion_last"] == 0.0
+def test_lengths_are_whole_hundreds(features: Features) -> None:
+    subject = Subject(
+        generate=Oracle([]), teacher=Oracle([]), codec=load_video_codec(), features=features
+    )
+    with pytest.raises(ValueError, match="frames is 150; allowed: multiples of 100"):
+        run_quality(subject, Sizes(frames=150))
 
 
-def test_seen_and_heard_agree_on_true_clips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quality, "LONG_CHUNKS", 20)
-    figures = quality.true_sync(3, 6)
-    assert figures["true_onset_f1"] > 0.75
-    assert figures["true_onset_f1"] > figures["true_onset_chance"] + 0.35
-
-
-def test_psnr_and_pixels() -> None:
-    pixels = torch.randint(0, 256, (2, 8, 8, 3), dtype=torch.uint8)
-    x = to_float(pixels)
-    assert torch.equal(to_pixels(x), pixels)
-    weights = torch.ones(2, 1, 8, 8)
-    assert psnr(x + 0.02, x, weights) == pytest.approx(40.0, abs=0.01)
-
-
-def test_figures_end_with_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    for quiet, lines in ((False, 2), (True, 1)):
-        quality.print_figures({"psnr": 31.25}, quiet)
-        printed = capsys.readouterr().out.splitlines()
-        assert len(printed) == lines and json.loads(printed[-1]) == {"psnr": 31.25}
+def test_gates_judge_by_their_sense_and_by_size() -> None:
+    figures = {"psnr": 30.0, "event_offset_ms": -26.0, "steering_s": 1.0, "drift_ratio_1000": 1.31}
+    passed = {g["figure"]: g["passed"] for g in verdicts(figures)}
+    assert passed["psnr"] is True and passed["steering_s"] is True
+    assert passed["event_offset_ms"] is False and passed["drift_ratio_1000"] is False
+    assert passed["all_right"] is None and len(passed) == len(GATES)
+    assert any("not measured" in line for line in gate_lines(figures))
