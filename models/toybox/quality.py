@@ -35,17 +35,17 @@ SPAN_FRAMES = SPAN_CHUNKS * CHUNK_FRAMES
 class Sizes:
     """How much is measured. `frames` is the length of the long streams, a multiple of 100."""
 
-    prompts: int = 64
-    held_out: int = 32
-    teacher: int = 32
-    streams: int = 16
+    prompts: int = 48
+    held_out: int = 24
+    teacher: int = 16
+    streams: int = 12
     frames: int = GATE_FRAMES
-    changes: int = 16
+    changes: int = 12
     ladder: tuple[int, ...] = (1, 2, 4)
     steps: int = 2
     """Steps of a chunk at which all but the ladder is measured."""
-    true_clips: int = 8
-    codec_clips: int = 32
+    true_clips: int = 6
+    codec_clips: int = 16
 
     def total(self, compared: bool) -> int:
         """Chunks that will be generated, for a progress bar."""
@@ -165,8 +165,9 @@ def _prompts(subject: Subject, sizes: Sizes, seed: int, sheet: Path | None) -> F
         end = "" if steps == sizes.steps else f"_{steps}_steps"
         shown = show(subject.generate, taught, seed, steps)
         held = show(subject.generate, unseen, seed, steps)
-        figures |= {k + end: v for k, v in shares(shown.marks, "").items()}
-        figures |= {k + end: v for k, v in shares(held.marks, "held_out_").items()}
+        for prefix, clips in (("", shown), ("held_out_", held)):
+            marks = clips.marks if steps == sizes.steps else clips.pictured
+            figures |= {k + end: v for k, v in shares(marks, prefix).items()}
         rows = subject.features.windows(shown.frames)
         figures[f"frechet_{steps}"] = frechet(rows, real)
         figures[f"held_out_frechet_{steps}"] = _distance(subject, held, unseen_real)

@@ -32,18 +32,23 @@ class Shown:
     frames: Tensor
 
     @cached_property
+    def pictured(self) -> list[dict[str, bool]]:
+        """Per clip what is right of PICTURED."""
+        pairs = zip(self.frames, self.said, strict=True)
+        return [verdict(detect(clip[-CHUNK_FRAMES:]), s.label) for clip, s in pairs]
+
+    @cached_property
     def marks(self) -> list[dict[str, bool]]:
-        """Per clip what is right of PICTURED, then motion."""
-        return [_marks(clip, s) for clip, s in zip(self.frames, self.said, strict=True)]
+        """`pictured`, then motion."""
+        rows = zip(self.pictured, self.frames, self.said, strict=True)
+        return [
+            marks | {"motion": motion_of(detect(clip[CHUNK_FRAMES:])) == s.motion}
+            for marks, clip, s in rows
+        ]
 
     @property
     def good(self) -> list[bool]:
         return [all(marks.values()) for marks in self.marks]
-
-
-def _marks(clip: Tensor, said: Said) -> dict[str, bool]:
-    marks = verdict(detect(clip[-CHUNK_FRAMES:]), said.label)
-    return marks | {"motion": motion_of(detect(clip[CHUNK_FRAMES:])) == said.motion}
 
 
 def show(
@@ -60,9 +65,11 @@ def show(
 
 
 def shares(marks: Sequence[dict[str, bool]], prefix: str) -> Figures:
-    """Shares of clips with each attribute right, with all that single frames show, and with all."""
+    """Shares of clips with each attribute right, with all that single frames show (pictured), and
+    with motion too (all), if it was judged."""
     figures = {f"{prefix}{k}_right": float(np.mean([m[k] for m in marks])) for k in marks[0]}
     pictured = [all(m[k] for k in PICTURED) for m in marks]
     figures[f"{prefix}pictured_right"] = float(np.mean(pictured))
-    figures[f"{prefix}all_right"] = float(np.mean([all(m.values()) for m in marks]))
+    if "motion" in marks[0]:
+        figures[f"{prefix}all_right"] = float(np.mean([all(m.values()) for m in marks]))
     return figures

@@ -58,7 +58,7 @@ def loss_piece(
 
 def generator_of(seed: int, step: int) -> torch.Generator:
     """One of its own for each pair; torch reads only the low 32 bits of a seed."""
-    mixed = np.random.SeedSequence((seed, step)).generate_state(1)[0]
+    mixed = np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0]
     return torch.Generator().manual_seed(int(mixed))
 
 

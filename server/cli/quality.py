@@ -7,12 +7,12 @@ import typer
 
 
 def quality(
-    prompts: Annotated[int, typer.Option(min=1, max=10_000, help="prompts of taught things")] = 64,
-    held_out: Annotated[int, typer.Option(min=1, max=2_000, help="of held-out triples")] = 32,
-    teacher_prompts: Annotated[int, typer.Option(min=1, help="of `prompts`, at 20 steps")] = 32,
-    streams: Annotated[int, typer.Option(min=2, max=512, help="long streams")] = 16,
+    prompts: Annotated[int, typer.Option(min=1, max=10_000, help="prompts of taught things")] = 48,
+    held_out: Annotated[int, typer.Option(min=1, max=2_000, help="of held-out triples")] = 24,
+    teacher_prompts: Annotated[int, typer.Option(min=1, help="of `prompts`, at 20 steps")] = 16,
+    streams: Annotated[int, typer.Option(min=2, max=512, help="long streams")] = 12,
     frames: Annotated[int, typer.Option(min=100, help="their length, whole hundreds")] = 1_000,
-    changes: Annotated[int, typer.Option(min=1, max=512, help="prompt changes")] = 16,
+    changes: Annotated[int, typer.Option(min=1, max=512, help="prompt changes")] = 12,
     steps: Annotated[int, typer.Option(min=1, max=4, help="steps of each chunk")] = 2,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="of prompts, scenes, noise")] = 0,
     sheet: Annotated[Path | None, typer.Option(help="write a contact sheet PNG")] = None,
