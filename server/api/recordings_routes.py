@@ -45,7 +45,10 @@ async def create_recording(
 @router.get("/v1/sessions/{session_id}/recordings", operation_id="list_session_recordings")
 async def list_session_recordings(front: FrontDep, session_id: str) -> RecordingList:
     """Of one session, oldest first; also after the session's end."""
-    return RecordingList(data=front.recordings.all(session_id))
+    found = front.recordings.all(session_id)
+    if not found:
+        front.sessions.get(session_id)
+    return RecordingList(data=found)
 
 
 @router.get("/v1/recordings", operation_id="list_recordings")

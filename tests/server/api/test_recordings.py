@@ -141,6 +141,7 @@ def test_wrong_bodies_and_ids(one_server: Server) -> None:
     assert one_server.http.post("/v1/recordings/none/stop").status_code == 404
     assert one_server.http.delete("/v1/recordings/none").status_code == 404
     assert one_server.http.post("/v1/sessions/none/recordings", json={}).status_code == 404
+    assert one_server.http.get("/v1/sessions/none/recordings").status_code == 404
 
 
 def test_a_server_that_closes_leaves_whole_files(start_server: StartServer, tmp_path: Path) -> None:
