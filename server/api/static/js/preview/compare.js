@@ -41,6 +41,11 @@ export class Compare {
     return !this.video.hidden;
   }
 
+  /** What is seen while A is held: its video, and the address of its picture. @returns {[HTMLVideoElement, string | undefined]} */
+  get shown() {
+    return [this.video, this.session?.snapshot_url];
+  }
+
   toggle() {
     if (this.session) this.drop();
     else this.#keep();

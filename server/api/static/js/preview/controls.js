@@ -64,6 +64,9 @@ export class Controls {
   /** @param {any} model what it does not allow is not offered */
   limit(model) {
     for (const radio of this.#radios()) radio.disabled = Number(radio.value) > model.max_steps;
+    for (const radio of this.#radios("transition")) {
+      if (radio.value === "blend") /** @type {HTMLElement} */ (radio.parentElement).hidden = !model.controls?.includes("blend_chunks");
+    }
     if (model.max_seconds) byId("seconds").max = String(model.max_seconds);
   }
 

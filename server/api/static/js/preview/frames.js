@@ -53,6 +53,12 @@ export class FrameMeter {
     return this.times.filter((t) => t > now - 1000 && t <= now).length;
   }
 
+  /** Whether somebody can see the picture, and whether it runs. */
+  get presence() {
+    const floating = document.pictureInPictureElement === this.video;
+    return { visible: !document.hidden || floating, playing: !this.video.paused };
+  }
+
   /** Milliseconds from arrival to screen: the mean of the last two seconds, or null where the browser cannot tell. */
   get delay() {
     const known = this.delays.filter((delay) => delay >= 0);

@@ -19,7 +19,7 @@ const PONG_LIMIT_MS = 6000;
 const MEDIA_LIMIT_MS = 7000;
 const QUEUE_S = 1;
 
-/** @typedef {{prompt: string, seed: number | null, steps: number | null, paused: boolean}} Settings */
+/** @typedef {{prompt: string, seed: number | null, steps: number | null, strength: number | null, paused: boolean}} Settings */
 /** @typedef {Partial<Settings> & {transition?: string}} Change */
 /** @typedef {import("./phases.js").Phase} Phase */
 
@@ -45,6 +45,8 @@ export class Live extends EventTarget {
     this.steering = new Steering(this);
     /** Ends the watcher's feed. @type {() => void} */
     this.unfollow = () => undefined;
+    /** What the model works on, beside the words. @type {MediaStream | null} */
+    this.source = null;
     /** The server has ended the session. */
     this.over = false;
     /** The connection was let go on purpose: what follows does not wait. */
@@ -103,7 +105,7 @@ export class Live extends EventTarget {
     await this.#untilAdmitted();
     if (this.phase.name !== "reconnecting") this.#enter({ name: "connecting" });
     this.picture = false;
-    this.peer = new Peer(!this.watching);
+    this.peer = new Peer(!this.watching, this.source);
     this.peer.addEventListener("message", (event) => this.#hear(/** @type {CustomEvent} */ (event).detail));
     await this.peer.connect(this.watching ? this.session.whep_url : this.session.duplex_url);
     this.received = null;
@@ -116,11 +118,12 @@ export class Live extends EventTarget {
 
   async #create() {
     this.model ??= (await call("GET", "/v1/models")).data[0];
-    const { prompt, seed, steps } = this.settings;
+    const { prompt, seed, steps, strength } = this.settings;
     return call("POST", "/v1/sessions", {
       prompt,
       ...(seed !== null && { seed }),
       ...(steps !== null && { num_inference_steps: steps }),
+      ...(this.source && { mode: "video-to-video", ...(strength !== null && { strength }) }),
       wait: true,
     });
   }
@@ -211,7 +214,12 @@ export class Live extends EventTarget {
   /** @param {Peer} peer */
   #report(peer) {
     const { raw, at, ...numbers } = /** @type {import("./receiver.js").Received} */ (this.received);
-    peer.send({ type: "stats", ...numbers, fps_shown: this.meter.fps, visible: !document.hidden });
+    peer.send({ type: "stats", ...numbers, ...this.meter.presence, fps_shown: this.meter.fps });
+  }
+
+  /** A stream that nobody sees rests; the server is told at once when that changes. */
+  tellPresence() {
+    if (this.session?.recordings_url) this.peer?.send({ type: "presence", ...this.meter.presence });
   }
 
   /** @param {Peer} peer */
@@ -219,7 +227,7 @@ export class Live extends EventTarget {
     const now = performance.now();
     const packets = this.received?.packets ?? 0;
     if (packets !== this.heard.packets) this.heard = { ...this.heard, packets, media: now };
-    const resting = this.#resting() || (this.status && (this.status.engine_state !== "ready" || this.status.status === "queued"));
+    const resting = this.#resting() || this.status?.status === "paused" || (this.status && (this.status.engine_state !== "ready" || this.status.status === "queued"));
     if (peer.channel && now - this.heard.pong > PONG_LIMIT_MS) peer.lose("The server has not answered for 6 seconds.");
     else if (!resting && now - this.heard.media > MEDIA_LIMIT_MS) peer.lose("No picture has come for 7 seconds.");
   }
@@ -233,6 +241,7 @@ export class Live extends EventTarget {
       applied: () => this.#heardApplied(message),
       error: () => this.steering.refused(message.error ?? message),
       ended: () => this.#heardEnded(message),
+      recording: () => this.say("recording", message),
     };
     handlers[/** @type {keyof typeof handlers} */ (message.type)]?.();
   }
@@ -286,6 +295,20 @@ export class Live extends EventTarget {
     this.session = session;
     this.say("session");
     this.say("adopted");
+    this.#move();
+  }
+
+  /** Words alone and pictures need sessions of their own; another picture goes the same way. @param {MediaStream | null} source */
+  setSource(source) {
+    const same = Boolean(source) === Boolean(this.source);
+    this.source = source;
+    if (!this.session) return;
+    if (same) {
+      if (source) this.peer?.replace(source);
+      return;
+    }
+    this.#leave(this.session);
+    this.session = null;
     this.#move();
   }
 

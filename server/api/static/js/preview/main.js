@@ -12,14 +12,16 @@ import { Numbers } from "./numbers.js";
 import { snapshot, startFullscreen, startPip } from "./picture.js";
 import { PromptPanel } from "./prompt.js";
 import { startGlow, startPulse } from "./pulse.js";
+import { Recorder } from "./record.js";
 import { RenderPanel } from "./render.js";
 import { Scenes } from "./scenes.js";
 import { parseHash, sceneHash } from "./share.js";
+import { Sources } from "./sources.js";
 import { Stage } from "./stage.js";
 import { PRESETS } from "./words.js";
 
 const shared = parseHash(location.hash);
-const settings = { prompt: shared.prompt?.trim() || PRESETS[0][1], seed: shared.seed, steps: shared.steps, paused: false };
+const settings = { prompt: shared.prompt?.trim() || PRESETS[0][1], seed: shared.seed, steps: shared.steps, strength: shared.strength, paused: false };
 const video = byId("video");
 const meter = new FrameMeter(video);
 const live = new Live(settings, meter, shared.watch);
@@ -29,12 +31,14 @@ const controls = new Controls((change) => steer(change));
 const prompt = new PromptPanel((text) => say(text), (text) => scenes.mark(text));
 const scenes = new Scenes(scene, use);
 const compare = new Compare(live);
+const sources = new Sources(live, (change) => steer(change));
+const recorder = new Recorder(live);
 const fullscreen = startFullscreen(video);
 const pip = startPip(video);
 
 /** The scene as it is on the page. @returns {import("./share.js").Scene} */
 function scene() {
-  return { prompt: settings.prompt, seed: controls.seed, steps: controls.steps, transition: controls.transition, strength: null };
+  return { prompt: settings.prompt, seed: controls.seed, steps: controls.steps, transition: controls.transition, strength: sources.source ? settings.strength : null };
 }
 
 /** New words. @param {string} text */
@@ -50,11 +54,12 @@ function steer(change) {
 }
 
 /** Takes a scene over: what it leaves open stays. @param {import("./share.js").Scene} scene */
-function use({ prompt: text, seed, steps, transition }) {
+function use({ prompt: text, seed, steps, transition, strength }) {
   prompt.show(text);
   if (seed !== null) controls.showSeed(seed);
   if (steps !== null) controls.showSteps(steps);
   if (transition !== null) controls.showTransition(transition);
+  if (strength !== null) sources.showStrength((settings.strength = strength));
   if (seed === null && steps === null) say(text);
   else steer({ prompt: text, ...(seed !== null && { seed }), ...(steps !== null && { steps }) });
 }
@@ -76,7 +81,10 @@ function toggle(id, key, show) {
 }
 
 const pixelated = () => byId("pixels").getAttribute("aria-pressed") === "true";
-const save = () => snapshot(compare.holding ? compare.video : video, pixelated(), `onbeat-${controls.seed ?? "picture"}-${Date.now()}.png`);
+function save() {
+  const [shown, url] = compare.holding ? compare.shown : [video, live.session?.snapshot_url];
+  snapshot(shown, url, pixelated(), `onbeat-${controls.seed ?? "picture"}-${Date.now()}.png`);
+}
 const links = () => showLinks(live, scene());
 
 /** @param {{message: string, param?: string | null}} problem */
@@ -127,6 +135,7 @@ startKeys([
   { keys: ["a"], shown: "A", words: "hold to see A", run: () => compare.hold(true), end: () => compare.hold(false) },
   { keys: ["p"], shown: "P", words: "pixelated, smooth", run: () => byId("pixels").click() },
   { keys: ["o"], shown: "O", words: "numbers over the picture", run: () => byId("overlay").click() },
+  { keys: ["r"], shown: "R", words: "record, stop", run: () => recorder.toggle() },
   { keys: ["s"], shown: "S", words: "save a picture", run: save },
   { keys: ["l"], shown: "L", words: "links to share", run: links },
   { keys: ["i"], shown: "I", words: "picture in picture", run: pip },
@@ -140,8 +149,11 @@ function setSteps(key) {
   steer({ steps: controls.steps });
 }
 
+for (const name of ["play", "pause", "enterpictureinpicture", "leavepictureinpicture"]) video.addEventListener(name, () => live.tellPresence());
+document.addEventListener("visibilitychange", () => live.tellPresence());
 addEventListener("pagehide", () => {
   compare.drop();
+  sources.close();
   live.stop();
 });
 addEventListener("pageshow", (event) => event.persisted && location.reload());
@@ -151,6 +163,7 @@ document.body.classList.toggle("watching", live.watching !== null);
 startLinks();
 controls.showSteps(settings.steps);
 controls.showTransition(shared.transition);
+if (shared.strength !== null) sources.showStrength(shared.strength);
 prompt.show(settings.prompt);
 if (settings.seed !== null) controls.showSeed(settings.seed);
 meter.onFrame = () => live.sawFrame();

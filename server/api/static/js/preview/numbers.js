@@ -34,6 +34,7 @@ export class Numbers {
     this.#hud(status, received, shown);
     this.#split(stageTimes(status, received));
     this.#count(status, shown);
+    this.#input(status);
     this.#why();
   }
 
@@ -58,6 +59,15 @@ export class Numbers {
     put(byId("n-glass"), ms(glass(s, r, this.meter.delay)), "ms");
     put(byId("n-quality"), s?.quality ?? "–");
     put(byId("n-viewers"), fixed(s?.viewers));
+  }
+
+  /** What comes in, and what the age of a picture counts from. @param {any} s */
+  #input(s) {
+    const sending = this.live.source !== null;
+    for (const id of ["n-glass-name", "hud-glass-name"]) put(byId(id), sending ? "Glass to glass" : "To the screen");
+    if (!sending) return;
+    const none = this.live.phase.name === "playing" ? "Nothing arrives at the server yet." : "";
+    put(byId("source-state"), s?.input ? `${fixed(s.input.fps)} pictures a second arrive` : none);
   }
 
   /** @param {any} s @param {any} r @param {number | null} shown */

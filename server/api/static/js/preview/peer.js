@@ -18,15 +18,16 @@ function gathered(pc) {
 
 /** Events: "message" (detail = object), "open" (channel), "lost" (detail = reason in words). */
 export class Peer extends EventTarget {
-  /** @param {boolean} withControl whether to ask for a data channel */
-  constructor(withControl) {
+  /** @param {boolean} withControl whether to ask for a data channel @param {MediaStream | null} [source] what to send */
+  constructor(withControl, source = null) {
     super();
     this.pc = new RTCPeerConnection({ iceServers: [] });
     this.stream = new MediaStream();
     this.closed = false;
     /** @type {string | null} */
     this.location = null;
-    this.pc.addTransceiver("video", { direction: "recvonly" });
+    const picture = source?.getVideoTracks()[0];
+    this.picture = this.pc.addTransceiver(picture ?? "video", { direction: picture ? "sendrecv" : "recvonly", ...(source && { streams: [source] }) });
     this.pc.addTransceiver("audio", { direction: "recvonly" });
     this.pc.addEventListener("track", (event) => this.stream.addTrack(event.track));
     this.pc.addEventListener("connectionstatechange", () => this.#watch());
@@ -70,6 +71,11 @@ export class Peer extends EventTarget {
   #read(data) {
     if (typeof data !== "string") return;
     this.dispatchEvent(new CustomEvent("message", { detail: JSON.parse(data) }));
+  }
+
+  /** Sends another picture on the same connection. @param {MediaStream} source */
+  replace(source) {
+    return this.picture.sender.replaceTrack(source.getVideoTracks()[0]);
   }
 
   /** @param {object} message @returns {boolean} whether it was sent */

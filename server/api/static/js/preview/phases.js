@@ -37,6 +37,7 @@ export function afterFailure(error, failures, watching) {
   if (error.status === 503 || error.status === 429) {
     return { phase: { name: UNREADY[error.code] ?? "queued", reason, position: error.queuePosition }, seconds };
   }
+  if (error.code === "already_publishing") return { phase: { name: "reconnecting", reason }, seconds };
   if (error.status >= 500) return { phase: { name: "failed", reason }, seconds: Math.max(seconds, 2) };
   return { phase: { name: "refused", reason, param: error.param }, seconds: FOR_EVER_S, problem: { message: reason, param: error.param } };
 }

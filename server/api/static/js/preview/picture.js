@@ -1,16 +1,34 @@
 // @ts-check
 /** What can be done with the picture that is shown: save it, full screen, picture in picture. Not offered where the browser cannot. */
+import { fetchBlob } from "../shared/api.js";
 import { byId, make } from "../shared/dom.js";
 import { toast } from "../shared/toast.js";
 
-/** Saves the picture as a PNG, four times its size, smooth or in pixels as it is shown. @param {HTMLVideoElement} video @param {boolean} pixelated @param {string} name */
-export function snapshot(video, pixelated, name) {
+const LARGE = 512;
+
+/** The picture as the model made it, without the traces of the codec; or as it is shown, where the server does not give it.
+ * @param {HTMLVideoElement} video @param {string | undefined} url @returns {Promise<HTMLVideoElement | ImageBitmap>} */
+async function picture(video, url) {
+  if (!url) return video;
+  try {
+    return await createImageBitmap(await fetchBlob(`${url}?format=png`));
+  } catch {
+    return video; // between two streams the server has none, the screen has
+  }
+}
+
+/** Saves the picture as a PNG, small ones four times their size, smooth or in pixels as it is shown.
+ * @param {HTMLVideoElement} video @param {string | undefined} url the server's picture @param {boolean} pixelated @param {string} name */
+export async function snapshot(video, url, pixelated, name) {
   if (!video.videoWidth) return toast("There is no picture yet");
-  const canvas = make("canvas", { width: video.videoWidth * 4, height: video.videoHeight * 4 });
+  const source = await picture(video, url);
+  const [width, height] = source instanceof ImageBitmap ? [source.width, source.height] : [source.videoWidth, source.videoHeight];
+  const scale = Math.max(width, height) < LARGE ? 4 : 1;
+  const canvas = make("canvas", { width: width * scale, height: height * scale });
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = !pixelated;
   context.imageSmoothingQuality = "high";
-  context.drawImage(video, 0, 0, canvas.width, canvas.height);
+  context.drawImage(source, 0, 0, canvas.width, canvas.height);
   canvas.toBlob((/** @type {Blob} */ blob) => {
     download(URL.createObjectURL(blob), name);
     toast("Picture saved");

@@ -4,7 +4,7 @@
 /** @typedef {{prompt: string, seed: number | null, steps: number | null, transition: string | null, strength: number | null}} Scene null: the server's choice */
 /** @typedef {Omit<Scene, "prompt"> & {prompt: string | null, watch: string | null}} Shared */
 
-export const TRANSITIONS = ["cut", "recache"];
+export const TRANSITIONS = ["cut", "recache", "blend"];
 
 /** @param {string | null} text @param {number} low @param {number} high */
 function whole(text, low, high) {

@@ -24,7 +24,8 @@ export function stageTimes(status, received) {
  * @param {any} status @param {any} received @param {number | null} delay from arrival to screen */
 export function glass(status, received, delay) {
   if (!known(delay) || !known(received?.rtt_ms)) return null;
-  return delay + received.rtt_ms / 2;
+  const input = status?.input?.age_ms; // how old the picture from the camera was when the one made of it was sent
+  return known(input) ? input + received.rtt_ms + delay : delay + received.rtt_ms / 2;
 }
 
 /** @type {Record<string, string>} */

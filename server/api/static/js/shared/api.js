@@ -35,6 +35,11 @@ export async function call(method, url, body, init = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
+/** @param {string} url @returns {Promise<Blob>} */
+export async function fetchBlob(url) {
+  return (await send("GET", url, {})).blob();
+}
+
 /** Posts an SDP offer. @param {string} url @param {string} sdp @returns {Promise<{sdp: string, location: string | null}>} */
 export async function offer(url, sdp) {
   const answer = await send("POST", url, { body: sdp, headers: { "Content-Type": "application/sdp" } });

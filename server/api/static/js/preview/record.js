@@ -1,0 +1,105 @@
+// @ts-check
+/** Recording on the server, and the list of what was recorded. Offered where the session has the route for it. */
+import { ApiError, call } from "../shared/api.js";
+import { byId, icon, make } from "../shared/dom.js";
+import { duration } from "../shared/format.js";
+import { toast } from "../shared/toast.js";
+
+const POLL_MS = 1000;
+
+export class Recorder {
+  /** @param {import("./live.js").Live} live */
+  constructor(live) {
+    this.live = live;
+    /** @type {string | null} the recording that runs */
+    this.id = null;
+    this.timer = 0;
+    /** What the list shows. */
+    this.shown = "";
+    this.busy = false;
+    byId("record").addEventListener("click", () => this.toggle());
+    live.addEventListener("session", () => this.refresh());
+    live.addEventListener("recording", () => this.refresh());
+  }
+
+  get #url() {
+    return this.live.watching ? null : (this.live.session?.recordings_url ?? null);
+  }
+
+  async toggle() {
+    if (this.busy || !this.#url) return;
+    this.busy = true;
+    await this.#try(async () => {
+      if (this.id) await call("POST", `/v1/recordings/${this.id}/stop`);
+      else await call("POST", this.#url, {});
+      toast(this.id ? "Recording saved, see the list" : "Recording on the server");
+    });
+    this.busy = false;
+    await this.refresh();
+  }
+
+  /** @param {() => Promise<void>} action */
+  async #try(action) {
+    this.#fail("");
+    try {
+      await action();
+    } catch (error) {
+      this.#fail(error instanceof ApiError ? error.message : String(error));
+    }
+  }
+
+  async refresh() {
+    clearTimeout(this.timer);
+    byId("record").hidden = byId("record-card").hidden = !this.#url;
+    if (!this.#url) return;
+    try {
+      this.#show((await call("GET", "/v1/recordings")).data);
+    } catch {
+      // the stage tells that the server is away
+    }
+    if (this.id) this.timer = setTimeout(() => this.refresh(), POLL_MS);
+  }
+
+  /** @param {any[]} recordings oldest first */
+  #show(recordings) {
+    const mine = recordings.find(({ session_id, status }) => session_id === this.live.session?.id && status === "recording");
+    this.#running(mine?.id ?? null, mine?.seconds);
+    const done = recordings.filter(({ status }) => status !== "recording").slice(-4).reverse();
+    const shown = done.map(({ id, status }) => `${id} ${status}`).join();
+    if (this.shown !== shown) byId("recordings").replaceChildren(...done.map((recording) => this.#row(recording)));
+    this.shown = shown;
+    byId("record-none").hidden = done.length > 0;
+  }
+
+  /** @param {string | null} id @param {number} [seconds] */
+  #running(id, seconds) {
+    const button = byId("record");
+    if (id !== this.id) button.replaceChildren(icon(id ? "stop" : "record"));
+    this.id = id;
+    button.setAttribute("aria-pressed", String(Boolean(id)));
+    button.title = id ? "Stop recording (R)" : "Record (R)";
+    byId("rec").hidden = !id;
+    byId("rec-time").textContent = id ? duration(seconds ?? 0) : "";
+  }
+
+  /** @param {any} recording */
+  #row(recording) {
+    const { id, status, format, seconds, bytes, reason } = recording;
+    const words = [duration(seconds), `${(bytes / 1e6).toFixed(1)} MB`, String(format).toUpperCase()];
+    const name = `Recording, ${duration(seconds)}`;
+    const line = status === "completed" ? words.join(", ") : `${status}${reason ? `: ${reason}` : ""}`;
+    const remove = make("button", { type: "button", className: "icon", "aria-label": `Remove ${name}`, title: "Remove" }, icon("close"));
+    remove.addEventListener("click", async () => {
+      await this.#try(() => call("DELETE", `/v1/recordings/${id}`));
+      this.refresh();
+    });
+    const save = make("a", { className: "icon", href: recording.content_url, download: `onbeat-${id}.${format}`, "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+    return make("li", { className: "job" }, make("p", {}, name), make("small", {}, line), make("div", { className: "actions" }, ...(status === "completed" ? [save, remove] : [remove])));
+  }
+
+  /** @param {string} message "" takes it away */
+  #fail(message) {
+    byId("record-error").hidden = !message;
+    byId("record-error").textContent = message;
+  }
+}
