@@ -1,6 +1,7 @@
 // @ts-check
 /** Where the numbers come from: the overview twice a second by server-sent events, and the history. */
 import { call } from "../shared/api.js";
+import { openEvents } from "../shared/events.js";
 
 const AGAIN_MS = 2000;
 const SILENT_MS = 4000;
@@ -9,7 +10,7 @@ const SILENT_MS = 4000;
 export class Feed extends EventTarget {
   constructor() {
     super();
-    /** @type {EventSource | null} */
+    /** @type {import("../shared/events.js").Events | null} */
     this.source = null;
     this.heard = 0;
     this.state = "waiting";
@@ -20,7 +21,7 @@ export class Feed extends EventTarget {
   start() {
     this.#close();
     this.heard = Date.now();
-    this.source = new EventSource("/v1/overview/events");
+    this.source = openEvents("/v1/overview/events");
     this.source.addEventListener("overview", (event) => this.#take(event.data));
   }
 

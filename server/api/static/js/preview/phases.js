@@ -34,6 +34,7 @@ export function afterFailure(error, failures, watching) {
   if (error.status === 404 || error.status === 410) {
     return watching ? { phase: { name: "ended" }, seconds: FOR_EVER_S, gone: true } : { phase: null, seconds: backoff / 4, gone: true };
   }
+  if (error.status === 401) return { phase: { name: "locked", reason: "" }, seconds: FOR_EVER_S };
   if (error.status === 503 || error.status === 429) {
     return { phase: { name: UNREADY[error.code] ?? "queued", reason, position: error.queuePosition }, seconds };
   }

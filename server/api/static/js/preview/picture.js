@@ -1,6 +1,6 @@
 // @ts-check
 /** What can be done with the picture that is shown: save it, full screen, picture in picture. Not offered where the browser cannot. */
-import { fetchBlob } from "../shared/api.js";
+import { fetchBlob, save } from "../shared/api.js";
 import { byId, make } from "../shared/dom.js";
 import { toast } from "../shared/toast.js";
 
@@ -30,15 +30,9 @@ export async function snapshot(video, url, pixelated, name) {
   context.imageSmoothingQuality = "high";
   context.drawImage(source, 0, 0, canvas.width, canvas.height);
   canvas.toBlob((/** @type {Blob} */ blob) => {
-    download(URL.createObjectURL(blob), name);
+    save(blob, name);
     toast("Picture saved");
   }, "image/png");
-}
-
-/** @param {string} url of an object @param {string} name */
-function download(url, name) {
-  make("a", { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 5000);
 }
 
 /** The button of full screen; telephones of Apple know it for the video only. @param {any} video @returns {() => void} the command */

@@ -1,6 +1,6 @@
 // @ts-check
 /** Recording on the server, and the list of what was recorded. Offered where the session has the route for it. */
-import { ApiError, call } from "../shared/api.js";
+import { ApiError, call, saveWithKey } from "../shared/api.js";
 import { byId, icon, make } from "../shared/dom.js";
 import { duration } from "../shared/format.js";
 import { toast } from "../shared/toast.js";
@@ -94,6 +94,7 @@ export class Recorder {
       this.refresh();
     });
     const save = make("a", { className: "icon", href: recording.content_url, download: `onbeat-${id}.${format}`, "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+    save.addEventListener("click", (/** @type {MouseEvent} */ event) => saveWithKey(event, (message) => this.#fail(message)));
     return make("li", { className: "job" }, make("p", {}, name), make("small", {}, line), make("div", { className: "actions" }, ...(status === "completed" ? [save, remove] : [remove])));
   }
 

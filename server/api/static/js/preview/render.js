@@ -1,6 +1,6 @@
 // @ts-check
 /** The small panel that renders a file by the jobs route, and the list of the latest files. */
-import { ApiError, call } from "../shared/api.js";
+import { ApiError, call, saveWithKey } from "../shared/api.js";
 import { byId, icon, make } from "../shared/dom.js";
 import { duration } from "../shared/format.js";
 
@@ -89,7 +89,9 @@ export class RenderPanel {
     remove.addEventListener("click", () => this.#remove(job.id));
     if (job.status !== "completed") return [remove];
     const name = `${(job.prompt ?? "onbeat").replace(/[^\w]+/g, "-").slice(0, 40)}.mp4`;
-    return [make("a", { className: "icon", href: `/v1/videos/${job.id}/content`, download: name, "aria-label": `Download ${job.prompt}`, title: "Download" }, icon("download")), remove];
+    const link = make("a", { className: "icon", href: `/v1/videos/${job.id}/content`, download: name, "aria-label": `Download ${job.prompt}`, title: "Download" }, icon("download"));
+    link.addEventListener("click", (/** @type {MouseEvent} */ event) => saveWithKey(event, (message) => this.#fail(message)));
+    return [link, remove];
   }
 
   /** @param {string} id */

@@ -1,6 +1,7 @@
 // @ts-check
 /** The picture, what lies over it, and the buttons below it. */
 import { byId, icon } from "../shared/dom.js";
+import { askKey } from "../shared/key.js";
 import { PHASES, sentence } from "./wording.js";
 
 export class Stage {
@@ -40,6 +41,7 @@ export class Stage {
   #act() {
     if (this.live.phase.name === "paused") this.togglePause();
     else if (this.live.phase.name === "ended") location.assign("/");
+    else if (this.live.phase.name === "locked") askKey();
     else this.live.retry();
   }
 

@@ -15,6 +15,7 @@ export const PHASES = {
   offline: { pill: "Server not reached", title: "The server does not answer", text: "Is it running? Start it with: onbeat serve", tone: "bad", action: "Try now" },
   "no-network": { pill: "No network", title: "This device has no network", text: "Connect it again; the stream comes back by itself.", tone: "bad", action: "Try now" },
   failed: { pill: "Not running", title: "The engine does not run", text: "See the server's log.", todo: "See the server's log.", tone: "bad", action: "Try now" },
+  locked: { pill: "Key needed", title: "This server wants a key", text: "Whoever started it knows it.", tone: "bad", action: "Enter the key" },
   refused: { pill: "Not accepted", title: "The server did not accept this", tone: "bad", todo: "Change it and apply again." },
   ended: { pill: "Ended", title: "This stream has ended", text: "Whoever made it has closed it.", tone: "bad", action: "Start my own" },
 };

@@ -1,6 +1,8 @@
 // @ts-check
 /** Calls to the server and its errors. Not: what to do about them. */
 
+import { askKey, heldKey, keyHeader } from "./key.js";
+
 export class ApiError extends Error {
   /** @param {number} status 0 = the server did not answer @param {any} body */
   constructor(status, body, retryAfter = 0) {
@@ -18,12 +20,13 @@ export class ApiError extends Error {
 async function send(method, url, init) {
   let answer;
   try {
-    answer = await fetch(url, { method, ...init });
+    answer = await fetch(url, { method, ...init, headers: { ...init.headers, ...keyHeader() } });
   } catch (cause) {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw new ApiError(0, null);
   }
   if (answer.ok) return answer;
+  if (answer.status === 401) askKey();
   const body = await answer.json().catch(() => null);
   throw new ApiError(answer.status, body, Number(answer.headers.get("Retry-After")));
 }
@@ -48,5 +51,25 @@ export async function offer(url, sdp) {
 
 /** DELETE that survives the page being closed. @param {string} url */
 export function forget(url) {
-  return fetch(url, { method: "DELETE", keepalive: true }).catch(() => undefined);
+  return fetch(url, { method: "DELETE", keepalive: true, headers: keyHeader() }).catch(() => undefined);
+}
+
+/** Downloads that bear the key: a plain link cannot. @param {MouseEvent} event on the link @param {(message: string) => void} fail */
+export async function saveWithKey(event, fail) {
+  if (!heldKey()) return;
+  event.preventDefault();
+  const link = /** @type {HTMLAnchorElement} */ (event.currentTarget);
+  try {
+    save(await fetchBlob(link.href), link.download);
+  } catch (error) {
+    fail(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Hands a file to the person. @param {Blob} blob @param {string} name */
+export function save(blob, name) {
+  const link = document.createElement("a");
+  Object.assign(link, { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 5000);
 }
