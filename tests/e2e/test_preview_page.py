@@ -170,7 +170,7 @@ def test_controls_reach_the_server(open_page: OpenPage, server: ServerProcess) -
 def test_leaving_ends_the_session(open_page: OpenPage, server: ServerProcess) -> None:
     watched = open_page(scene(RED))
     watched.wait_state("Live")
-    assert server.get("/v1/overview")["live"]["sessions"] == 1
+    until(lambda: server.get("/v1/overview")["live"]["sessions"] == 1, 30, "the session")
     watched.page.click("text=Latency")
     until(lambda: server.get("/v1/overview")["live"]["sessions"] == 0, 30, "the end of the session")
 
