@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import FilePayload, expect
 
 from tests.e2e.chromium import Watched
 from tests.e2e.conftest import OpenPage
@@ -73,7 +73,7 @@ def test_camera_that_is_not_allowed_is_said(open_page: OpenPage) -> None:
     watched.page.click("input[name=source][value=camera]")  # it goes back to words
     expect(watched.page.locator("#source-error")).to_contain_text("was not allowed. Allow it at")
     expect(watched.page.locator("input[name=source][value=words]")).to_be_checked()
-    text = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"no picture"}
+    text: FilePayload = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"no picture"}
     watched.page.check("input[name=source][value=file]")
     watched.page.set_input_files("#source-file", text)
     expect(watched.page.locator("#source-error")).to_contain_text("cannot be shown")
