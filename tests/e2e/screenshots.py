@@ -6,13 +6,11 @@ Without --url it starts a server of its own.
 """
 
 import argparse
-import io
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
@@ -29,16 +27,10 @@ PROMPTS = (
 WARM_SECONDS = 12
 
 
-def save(page: Page, path: Path, *, full_page: bool = False) -> None:
-    """A picture in 256 colours: a third of the bytes, and the eye hardly sees it."""
-    raw = page.screenshot(full_page=full_page)
-    Image.open(io.BytesIO(raw)).convert("RGB").quantize(256).save(path, optimize=True)
-
-
 def open_live(browser: Browser, url: str, prompt: str, *, width: int, height: int) -> Page:
     """A preview that plays."""
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark", device_scale_factor=1.5
+        viewport={"width": width, "height": height}, color_scheme="dark", device_scale_factor=1
     )
     page = context.new_page()
     page.goto(f"{url}/#prompt={prompt.replace(' ', '+')}&seed=7")
@@ -47,21 +39,21 @@ def open_live(browser: Browser, url: str, prompt: str, *, width: int, height: in
 
 
 def take(browser: Browser, url: str, out: Path) -> None:
-    first = open_live(browser, url, PROMPTS[0], width=1280, height=1010)
+    first = open_live(browser, url, PROMPTS[0], width=1160, height=940)
     others = [open_live(browser, url, p, width=420, height=420) for p in PROMPTS[1:]]
     time.sleep(WARM_SECONDS)
     first.fill("#prompt", PROMPTS[0].replace("red", "green"))
     first.press("#prompt", "Control+Enter")
     time.sleep(6)
-    save(first, out / "preview.png")
+    first.screenshot(path=out / "preview.png")
     page = browser.new_context(
-        viewport={"width": 1280, "height": 900}, color_scheme="dark", device_scale_factor=1.5
+        viewport={"width": 1280, "height": 900}, color_scheme="dark", device_scale_factor=1
     ).new_page()
     page.goto(url + "/dashboard")
     page.locator(".open").first.click()
     page.click("[data-range='120']")
     time.sleep(5)
-    save(page, out / "dashboard.png", full_page=True)
+    page.screenshot(path=out / "dashboard.png", full_page=True)
     for done in (page, first, *others):
         done.goto("about:blank")
     time.sleep(2)
@@ -70,7 +62,7 @@ def take(browser: Browser, url: str, out: Path) -> None:
 def take_phone(browser: Browser, url: str, out: Path) -> None:
     page = open_live(browser, url, PROMPTS[0], width=390, height=844)
     time.sleep(5)
-    save(page, out / "preview-phone.png")
+    page.screenshot(path=out / "preview-phone.png")
 
 
 def main() -> None:
