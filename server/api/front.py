@@ -105,7 +105,10 @@ class Front:
         now = time.monotonic()
         await self.sessions.sweep(now)
         if count % JOB_TICKS == 0:
-            await self._count_jobs()
+            try:
+                await self._count_jobs()
+            except OSError:  # a disk's trouble must not keep the viewers from their numbers
+                log.exception("jobs and files cannot be counted")
         for session, sent in self.telemetry.sample(now):
             self.metrics.sent(sent)
             if sent.encode_missed:

@@ -5,6 +5,7 @@ A file is written as `.part`, forced to disk, then renamed. What it is not: enco
 
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,7 @@ class Artifacts:
 
     def part(self, job_id: str, fence: int, variant: Variant) -> Path:
         """Where an attempt writes; no other attempt writes there."""
+        self._folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
         return self._folder / f"{job_id}.{fence}{SUFFIX[variant]}{PART}"
 
     def publish(self, part: Path, job_id: str, variant: Variant) -> None:
@@ -52,7 +54,17 @@ class Artifacts:
 
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(path.stat().st_size for path in self._folder.iterdir())
+        return bytes_in(self._folder)
+
+
+def bytes_in(folder: Path) -> int:
+    """Of all files of a folder, which is made if it is gone; files may vanish meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    total = 0
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def force(path: Path) -> None:

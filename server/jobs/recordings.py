@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from onbeat.server.jobs.artifacts import force
+from onbeat.server.jobs.artifacts import bytes_in, force
 from onbeat.server.jobs.muxing import Container, NothingRecorded, made_neat
 from onbeat.server.jobs.recording import StopReason
 
@@ -87,7 +87,7 @@ class RecordingStore:
 
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(path.stat().st_size for path in self._folder.iterdir())
+        return bytes_in(self._folder)
 
     def room(self) -> int:
         """Bytes that may still be written; 0 or less: none."""
@@ -99,8 +99,8 @@ class RecordingStore:
         size, free = self.size(), shutil.disk_usage(self._folder).free
         if self._max - size < LEAST_ROOM:
             raise NoRoom(
-                f"Recordings take {size >> 20} MiB of {self._max >> 20} MiB; delete some, or raise "
-                "ONBEAT_RECORDINGS_MAX_MIB."
+                f"Recordings take {size >> 20} MiB of {self._max >> 20} MiB, and a new one needs "
+                f"{LEAST_ROOM >> 20} MiB; delete some, or raise ONBEAT_RECORDINGS_MAX_MIB."
             )
         if free - self._min_free < LEAST_ROOM:
             raise NoRoom(
@@ -112,6 +112,7 @@ class RecordingStore:
 
     def write(self, info: RecordingInfo) -> None:
         """Puts down what is known, at once and for good. Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
         path = self._folder / f"{info.id}.json"
         new = path.with_suffix(".json.new")
         new.write_bytes(msgspec.json.encode(info))

@@ -1,6 +1,7 @@
 """Recordings over HTTP: begun, listed, ended, downloaded in parts, deleted, refused."""
 
 import io
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,16 @@ def test_without_room_none_begins(
     assert (answer.status_code, error["code"]) == (507, "insufficient_storage")
     assert name in error["message"]
     assert server.http.get("/v1/recordings").json()["data"] == []
+
+
+def test_a_removed_folder_is_made_anew(server: Server, tmp_path: Path) -> None:
+    """Viewers go on to get their numbers, and the next recording has its place."""
+    session = server.session()
+    shutil.rmtree(next(tmp_path.rglob("recordings")))
+    begun(server, session)
+    shutil.rmtree(next(tmp_path.rglob("artifacts")))
+    made = server.video(seconds=1)
+    assert server.ended(made["id"])["status"] == "completed"
 
 
 def test_wrong_bodies_and_ids(one_server: Server) -> None:
