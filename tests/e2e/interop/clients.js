@@ -14,6 +14,17 @@ globalThis.fetch = async (url, options = {}) => {
   if (!String(url).endsWith("/seen")) requests.push([options.method ?? "GET", answer.status]);
   return answer;
 };
+// Listeners are there before the connection is: the state comes with the first bytes.
+const told = [];
+const PlainSource = globalThis.EventSource;
+globalThis.EventSource = class extends PlainSource {
+  constructor(...given) {
+    super(...given);
+    for (const name of ["active", "inactive", "viewercount"]) {
+      this.addEventListener(name, ({ data }) => told.push([name, JSON.parse(data)]));
+    }
+  }
+};
 const peers = [];
 const PlainPeer = globalThis.RTCPeerConnection;
 globalThis.RTCPeerConnection = class extends PlainPeer {
@@ -70,15 +81,9 @@ async function whipWhepViewer({ url, key, codec }) {
   pc.ontrack = ({ track }) => stream.addTrack(track);
   document.getElementById("video").srcObject = stream;
   const client = new WHEPClient();
-  const events = [];
   await client.view(pc, url, key);
-  until(() => client.eventSource, "events").then((source) => {
-    for (const name of ["active", "inactive", "viewercount"]) {
-      source.addEventListener(name, ({ data }) => events.push([name, JSON.parse(data)]));
-    }
-  }, () => {});
   return {
-    events,
+    events: told,
     restart: () => client.restart(),
     stop: async () => {
       client.eventSource?.close();
