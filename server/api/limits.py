@@ -77,12 +77,16 @@ def controls_of(ready: EngineReady) -> list[str]:
     return ["prompt", "transition", "blend_chunks", "seed", "steps", *filmed, "paused", "reset"]
 
 
+def transition_without_prompt(name: str) -> ApiError:
+    """The error of field `name`, which means nothing by itself."""
+    message = f"{name}: it says how a new prompt is taken up; send it with prompt"
+    return ApiError(400, "transition_without_prompt", message, param=name)
+
+
 def check_control(control: Control, ready: EngineReady, mode: str) -> None:
     """Raises ApiError: 400 for a transition of nothing, 422 for what the model cannot do."""
     if control.prompt is None and (control.transition or control.blend_chunks):
-        name = "transition" if control.transition else "blend_chunks"
-        message = f"{name}: it says how a new prompt is taken up; send it with prompt"
-        raise ApiError(400, "transition_without_prompt", message, param=name)
+        raise transition_without_prompt("transition" if control.transition else "blend_chunks")
     if control.blend_chunks is not None and control.transition != "blend":
         message = "it belongs to transition 'blend' alone"
         raise invalid("blend_chunks", control.blend_chunks, message)

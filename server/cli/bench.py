@@ -39,6 +39,8 @@ def streams(
     as_json: Annotated[bool, typer.Option("--json", help="print only the JSON line")] = False,
 ) -> None:
     """Run live streams on the real engine without a network and count frames on time."""
+    if trace is not None and not trace.absolute().parent.is_dir():
+        raise typer.BadParameter(f"trace: the folder {trace.absolute().parent} does not exist")
     from onbeat.models.registry import load_model
     from onbeat.server.engine.bench import run_streams
 

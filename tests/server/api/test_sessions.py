@@ -266,6 +266,11 @@ def test_a_fork_goes_on_from_its_parent(server: Server) -> None:
 
 def test_what_cannot_be_forked_says_why(server: Server) -> None:
     assert server.http.post("/v1/sessions/nobody/fork", json={}).status_code == 404
+    bare = server.http.post(
+        f"/v1/sessions/{server.session()['id']}/fork", json={"transition": "cut"}
+    )
+    assert bare.status_code == 400
+    assert bare.json()["error"]["code"] == "transition_without_prompt"
     server.engine.silent.set()
     url = f"/v1/sessions/{server.session()['id']}/fork"
     early = server.http.post(url, json={})

@@ -70,6 +70,13 @@ def test_settings_errors_are_one_line_each(monkeypatch: pytest.MonkeyPatch) -> N
     assert run.stderr.startswith("onbeat: port: ") and run.stderr.count("\n") == 1
 
 
+def test_bench_refuses_a_trace_that_has_no_folder() -> None:
+    """Before it measures: nothing measured is lost."""
+    result = runner.invoke(cli.app, ["bench", "streams", "--trace", "/no/such/folder/t.json"])
+    assert result.exit_code == 2
+    assert "/no/such/folder" in "".join(result.output.replace("│", " ").split())
+
+
 def test_models_lists_toybox() -> None:
     result = runner.invoke(cli.app, ["models", "--json"])
     assert "toybox" in json.loads(result.output)["models"]
