@@ -109,7 +109,7 @@ class Receiver:
         lines = self.peer.answer.split("m=video")[1].splitlines()
         return next(int(line[7:].split()[0]) for line in lines if line.startswith("a=ssrc:"))
 
-    async def until(self, met: Callable[[], object], timeout: float = 5.0) -> None:
+    async def until(self, met: Callable[[], object], timeout: float = 60.0) -> None:
         deadline = time.monotonic() + timeout
         while not met():
             assert time.monotonic() < deadline, "not met in time"

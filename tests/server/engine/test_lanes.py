@@ -81,7 +81,7 @@ def test_halves_have_the_bits_of_the_whole() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "threads", "device", "rows"),
-    [(0, 1, "cpu", 17), (0, 2, "cpu", 8), (0, 2, "cuda", 17), (5, 2, "cpu", 5), (5, 1, "cuda", 5)],
+    [(0, 1, "cpu", 25), (0, 2, "cpu", 8), (0, 2, "cuda", 25), (5, 2, "cpu", 5), (5, 1, "cuda", 5)],
 )
 def test_halves_are_resolved_by_device_and_threads(
     asked: int, threads: int, device: str, rows: int
