@@ -1,11 +1,20 @@
 """Chromium as a WHEP player for the benchmarks: a page without a page of ours, and what it saw.
 
-`Player` joins by POST, counts frames as they are presented, and reads getStats. No server is here.
+`Players` join by POST, count frames as they are presented, and read getStats; `served_players` has
+them on a server of their own.
 """
 
+import argparse
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.chromium import launch
+from tests.e2e.server_process import ServerProcess
 
 SCRIPT = """
 globalThis.players = [];
@@ -97,6 +106,18 @@ class Players:
         self.page.wait_for_timeout(1e3 * seconds)
 
 
-def quantile(values: list[float], q: float) -> float:
-    ordered = sorted(values)
-    return round(ordered[int(q * (len(ordered) - 1))], 1)
+@contextmanager
+def served_players(parser: argparse.ArgumentParser) -> Iterator[tuple[ServerProcess, Players]]:
+    """A server of its own that is ready, and a page of players on it; without a browser the
+    program ends."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sync_playwright() as playwright,
+        closing(ServerProcess(Path(folder))) as server,
+    ):
+        browser = launch(playwright)
+        if browser is None:
+            parser.exit(1, "there is no chromium in the PATH\n")
+        server.wait_ready()
+        yield server, Players(browser, server.url + "/v1/models")
+        browser.close()

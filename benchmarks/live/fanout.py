@@ -13,11 +13,11 @@ import asyncio
 import json
 import statistics
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from benchmarks.live.audience import Audience
 from benchmarks.live.encode import pictures, push
+from benchmarks.live.figures import quantile
 from benchmarks.live.stock import StockPeer
 from onbeat.server.cli.flags import number, whole
 from onbeat.webrtc.broadcast import Broadcast
@@ -131,11 +131,6 @@ async def many(args: argparse.Namespace) -> dict[str, Any]:
         "frames_sent": after.frames_sent - before.frames_sent,
         "keyframe_wait_ms": {"p95": quantile(waits, 0.95), "max": round(max(waits), 1)},
     }
-
-
-def quantile(values: Iterable[float], q: float) -> float:
-    ordered = sorted(values)
-    return round(ordered[int(q * (len(ordered) - 1))], 1)
 
 
 async def run(args: argparse.Namespace) -> dict[str, Any]:

@@ -8,17 +8,12 @@ POST of the offer to the first presented frame; new sessions have a prompt that 
 
 import argparse
 import json
-import tempfile
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import sync_playwright
-
-from benchmarks.live.browser import Players, quantile
+from benchmarks.live.browser import Players, served_players
+from benchmarks.live.figures import quantile
 from onbeat.server.cli.flags import whole
-from tests.e2e.chromium import launch
 from tests.e2e.server_process import ServerProcess
 
 COLOURS = ("red", "blue", "green", "yellow", "orange", "purple", "white")
@@ -63,19 +58,9 @@ def main() -> None:
     parser.add_argument("--joins", type=whole(), default=50)
     parser.add_argument("--new", type=whole(), default=20)
     args = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sync_playwright() as playwright,
-        closing(ServerProcess(Path(folder))) as server,
-    ):
-        browser = launch(playwright)
-        if browser is None:
-            parser.exit(1, "there is no chromium in the PATH\n")
-        server.wait_ready()
-        players = Players(browser, server.url + "/v1/models")
+    with served_players(parser) as (server, players):
         found = measure(players, server, args.joins, args.new)
         print(json.dumps({"benchmark": "live/join", **found}))
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.live.figures import quantile
 from onbeat.models.registry import model_names
 from tests.e2e.chromium import launch
 from tests.e2e.server_process import ServerProcess
@@ -62,11 +63,6 @@ def slowed(server: int, speed: float) -> Iterator[None]:
         if speed < 1:
             thread.join()
             engine.resume()
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def watch(page: Page, seconds: float) -> list[tuple[float, float]]:
@@ -142,16 +138,16 @@ def report(
         "shown_fps": round(len(values) / (60 * arguments.minutes), 2),
         "age_ms": {
             "p50": round(median(values)),
-            "p95": round(percentile(values, 0.95)),
-            "p99": round(percentile(values, 0.99)),
+            "p95": round(quantile(values, 0.95)),
+            "p99": round(quantile(values, 0.99)),
             "max": round(max(values)),
         },
         "age_bound_ms": round(CHUNKS * chunk + 1000 * MORE_SECONDS),
-        "age_p95_by_fifths_ms": [round(percentile(w, 0.95)) for w in windows],
+        "age_p95_by_fifths_ms": [round(quantile(w, 0.95)) for w in windows],
         "controls": len(controls),
         "control_ms": {
             "p50": round(median(controls)),
-            "p95": round(percentile(controls, 0.95)),
+            "p95": round(quantile(controls, 0.95)),
             "max": round(max(controls)),
         }
         if controls

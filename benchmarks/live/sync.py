@@ -13,19 +13,15 @@ import json
 import os
 import signal
 import statistics
-import tempfile
 import time
 import urllib.request
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import sync_playwright
 
-from benchmarks.live.browser import Players, quantile
+from benchmarks.live.browser import Players, served_players
+from benchmarks.live.figures import quantile
 from onbeat.server.cli.flags import number
-from tests.e2e.chromium import launch
 from tests.e2e.server_process import ServerProcess
 
 EVERY = 15.0
@@ -110,19 +106,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=number, default=10.0)
     parser.add_argument("--calm", action="store_true", help="without mishaps")
     args = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sync_playwright() as playwright,
-        closing(ServerProcess(Path(folder))) as server,
-    ):
-        browser = launch(playwright)
-        if browser is None:
-            parser.exit(1, "there is no chromium in the PATH\n")
-        server.wait_ready()
-        players = Players(browser, server.url + "/v1/models")
+    with served_players(parser) as (server, players):
         found = watch(server, players, args.minutes, args.calm)
         print(json.dumps({"benchmark": "live/sync", "minutes": args.minutes, **found}))
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from onbeat.models.toybox.attributes import UNKNOWN, AttributeNet
+from onbeat.models.toybox.concepts import CHUNK_FRAMES
 from onbeat.models.toybox.video_codec import unpack
 from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.losses import LEAST_TIME, Draw
@@ -32,8 +33,8 @@ class AttributeLoss:
     shape: float = 0.5
 
     def __call__(self, predicted: Tensor, d: Draw, clips: Clips) -> Tensor:
-        """Scalar; `predicted` video x0 [b, s, n, 16, 256] of the draw `d`. One random frame of each
-        chunk of the copies counts, as its frames are alike."""
+        """Scalar; `predicted` video x0 [b, s, n, 16, 256] of the draw `d`. One frame of each chunk
+        of the copies counts, in turn, as its frames are alike."""
         first = int(d.history)
         got, want = (v[:, first:].flatten(0, 2) for v in (predicted, d.clean["video"]))
         times = d.times["video"][:, first:]
@@ -61,7 +62,7 @@ class AttributeLoss:
 
 def frame_of(tokens: Tensor) -> Tensor:
     """A frame of each chunk, in turn: int64 [rows]."""
-    return torch.arange(len(tokens)) % 4
+    return torch.arange(len(tokens)) % CHUNK_FRAMES
 
 
 def pick(tokens: Tensor, frames: Tensor) -> Tensor:

@@ -10,10 +10,11 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from onbeat.server.api.front import FrontDep
-from onbeat.server.api.limits import check_steps, seed_or_random, served
+from onbeat.server.api.limits import served
 from onbeat.server.api.offers import read_offer
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.peers import SDP_ANSWER, SDP_BODY, created
+from onbeat.server.api.plain import plain_session
 from onbeat.server.api.schemas import PlainQuery
 
 router = APIRouter(tags=["webrtc"])
@@ -67,18 +68,6 @@ async def watch_prompt(
     """Makes a session for a player that knows only an address; it ends 30 s after its viewer."""
     ready = served(front.hub)
     offer = await read_offer(request)
-    session = await front.sessions.open(
-        ready=ready,
-        prompt=query.prompt,
-        seed=seed_or_random(query.seed),
-        steps=check_steps("steps", query.steps, ready),
-        plain=True,
-        owner=owner,
-    )
-    try:
-        return created(
-            front, session, await front.viewers.join(session, offer, duplex=False), "whep"
-        )
-    except BaseException:
-        await front.sessions.close(session, "closed")
-        raise
+    async with plain_session(front, ready, query, owner) as session:
+        peer = await front.viewers.join(session, offer, duplex=False)
+        return created(front, session, peer, "whep")

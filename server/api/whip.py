@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from onbeat.server.api.front import FrontDep
-from onbeat.server.api.limits import check_steps, seed_or_random, served
+from onbeat.server.api.limits import served
 from onbeat.server.api.offers import read_offer
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.peers import SDP_ANSWER, SDP_BODY, created
+from onbeat.server.api.plain import plain_session
 from onbeat.server.api.schemas import PlainQuery
 from onbeat.server.engine.messages import VideoInput
 
@@ -54,19 +55,8 @@ async def publish_prompt(
     watched. It ends 30 s after its publisher and its last viewer."""
     ready = served(front.hub)
     offer = await read_offer(request)
-    session = await front.sessions.open(
-        ready=ready,
-        prompt=query.prompt,
-        seed=seed_or_random(query.seed),
-        steps=check_steps("steps", query.steps, ready),
-        plain=True,
-        owner=owner,
-        video_input=VideoInput() if ready.takes_reference else None,
-    )
-    try:
+    camera = VideoInput() if ready.takes_reference else None
+    async with plain_session(front, ready, query, owner, camera) as session:
         answer = created(front, session, await front.publishers.publish(session, offer), "whip")
-    except BaseException:
-        await front.sessions.close(session, "closed")
-        raise
     answer.headers.append("link", f'</v1/sessions/{session.id}/whep>; rel="{WATCH_REL}"')
     return answer

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tests.e2e.interop.conftest import KEY
 from tests.e2e.interop.hosting import FOLDER, Stage
 from tests.e2e.interop.pattern import TONE, picture, tone
 from tests.e2e.interop.test_browser_clients import rising
+from tests.e2e.server_process import until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -95,9 +95,13 @@ def test_a_publisher_that_is_killed_makes_room_for_one_of_another_profile(
     """The second sends High profile, which aiortc alone would not agree to."""
     first = push(stage, session, film, "-preset ultrafast")
     with subprocess.Popen(first, stderr=subprocess.DEVNULL) as process:
-        until(lambda: stage.seen(session["id"])["frames"] > 10)
+        until(lambda: stage.seen(session["id"])["frames"] > 10, SECONDS_ALLOWED, "pictures")
         process.kill()
-    until(lambda: stage.seen(session["id"])["events"][1:] == ["ended: publisher silent"])
+    until(
+        lambda: stage.seen(session["id"])["events"][1:] == ["ended: publisher silent"],
+        SECONDS_ALLOWED,
+        "the end of a silent publisher",
+    )
     second = push(stage, session, film, "-preset veryfast -profile:v high")
     run = subprocess.run(second, capture_output=True, text=True, timeout=100)
     assert run.returncode == 0, run.stderr[-3000:]
@@ -122,10 +126,3 @@ def test_werift_plays(npm_clients: None, stage: Stage, session: dict[str, Any], 
     assert found["codec"] == f"video/{codec}" and found["keyframe"]
     assert found["statuses"][0] == ["POST", 201] and found["statuses"][-1] == ["DELETE", 200]
     assert all(status < 300 for _, status in found["statuses"]), found
-
-
-def until(met: Any, seconds: float = SECONDS_ALLOWED) -> None:
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.1)
