@@ -61,8 +61,8 @@ def test_session_opens_to_its_last_chunks(open_page: OpenPage) -> None:
 def test_lines_start_with_the_history(open_page: OpenPage) -> None:
     first = open_page("/dashboard")
     first.wait_state("Live")
-    first.page.wait_for_function("onbeat.charts.points.length >= 3", timeout=PATIENCE)
+    first.page.wait_for_function("() => onbeat.charts.points.length >= 3", timeout=PATIENCE)
     again = open_page("/dashboard")
     again.wait_state("Live")
-    again.page.wait_for_function("onbeat.charts.points.length >= 3", timeout=PATIENCE)
+    again.page.wait_for_function("() => onbeat.charts.points.length >= 3", timeout=PATIENCE)
     assert again.page.is_hidden("#history-none")

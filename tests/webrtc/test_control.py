@@ -52,7 +52,7 @@ async def open_control(receiver: Any, broadcast: Any, heard: list[Any], **settin
 
 
 async def answer(viewer: Any) -> Any:
-    return json.loads(await asyncio.wait_for(viewer.messages.get(), 2))
+    return json.loads(await asyncio.wait_for(viewer.messages.get(), 20))
 
 
 async def test_messages_go_both_ways(broadcast: Any, receiver: Any) -> None:

@@ -1,7 +1,6 @@
 """Media in: pictures and sound of a publisher reach the sink, in bounds, and end cleanly."""
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -19,6 +18,7 @@ from onbeat.webrtc.decoding import WAITING, Decoded, DecoderThread
 from onbeat.webrtc.ingest import StreamClock
 from onbeat.webrtc.peer import answer_offer
 from onbeat.webrtc.settings import PeerSettings
+from tests.webrtc.census import census
 from tests.webrtc.publishers import Pictures, Publisher, Sink, Tone, until
 
 LEVELS = (40, 100, 160, 220)
@@ -156,11 +156,6 @@ async def test_publishers_leave_nothing_behind(broadcast: Any, publisher: Any) -
     for _ in range(8):
         await cycle()
     await until(lambda: all(n <= b for n, b in zip(census(), before, strict=True)))
-
-
-def census() -> tuple[int, int, int]:
-    """Tasks, open descriptors, threads."""
-    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), threading.active_count()
 
 
 # ---- the decoder's thread ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ async def test_a_slow_encoder_gets_the_newest_and_every_job_is_accounted_for(
     free, done, dropped = threading.Event(), list[int](), list[int]()
 
     def start(job: int) -> Callable[[], int]:
-        return lambda: (free.wait(5), job * 10)[1]
+        return lambda: (free.wait(20), job * 10)[1]
 
     hooks = Hooks(start=start, done=lambda j, r, s: done.append(r), dropped=dropped.append)
     lane: Lane[int, int] = Lane(pool, 1, hooks)
@@ -51,7 +51,7 @@ async def test_a_failing_encode_drops_its_job_and_the_next_goes_on(
 async def test_closing_gives_up_what_waits_and_what_runs(pool: EncoderPool) -> None:
     free, dropped = threading.Event(), list[int]()
     hooks: Hooks[int, object] = Hooks(
-        start=lambda job: lambda: free.wait(5),
+        start=lambda job: lambda: free.wait(20),
         done=lambda j, r, s: pytest.fail("delivered after close"),
         dropped=dropped.append,
     )

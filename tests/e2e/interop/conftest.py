@@ -56,7 +56,7 @@ def in_chromium(
 
     def run(**options: Any) -> dict[str, Any]:
         page.goto(f"{pages.url}/clients.html")
-        page.wait_for_function("globalThis.ready")
+        page.wait_for_function("() => globalThis.ready")
         options = {"stage": stage.url, "frames": 12} | options
         page.set_default_timeout(120_000)
         found: dict[str, Any] = page.evaluate("(options) => run(options)", options)

@@ -30,7 +30,7 @@ class Gate(NoCopier):
             raise KeyError("a fault of the copier")
         if layer == self.stop_at:
             self.reached.set()
-            assert self.go_on.wait(5)
+            assert self.go_on.wait(20)
 
     copy_in = copy_out
 
@@ -86,7 +86,7 @@ def test_cancelling_stops_at_the_next_layer_and_what_waits_at_once() -> None:
     lanes = CopyLanes(copier, MonotonicClock())
     lanes.start(lambda: None)
     first, second = lanes.offload("a", (1,), 0), lanes.offload("b", (2,), 1)
-    assert copier.reached.wait(5)
+    assert copier.reached.wait(20)
     lanes.cancel(second)
     assert second.state == "cancelled" and second.seconds == 0.0
     lanes.cancel(first)
@@ -106,7 +106,7 @@ def test_closing_cancels_all_and_leaves_no_thread() -> None:
         lanes.offload("b", (2,), 1),
         lanes.restore("c", (3,), 2),
     ]
-    assert copier.reached.wait(5)
+    assert copier.reached.wait(20)
     copier.go_on.set()
     lanes.close()
     lanes.close()

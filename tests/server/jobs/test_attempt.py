@@ -118,6 +118,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing_behind(
     assert door.ready is not None
     artifacts = Artifacts(tmp_path / "a")
     (tmp_path / "a").rmdir()
+    (tmp_path / "a").write_bytes(b"in the way")
     with pytest.raises(OSError):
         Attempt(claimed(store), door.ready, door, store, artifacts).run()
     assert not door.sinks
