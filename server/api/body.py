@@ -14,6 +14,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from onbeat.server.api.errors import ApiError, validated
+from onbeat.server.api.wording import shown
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -61,14 +62,32 @@ def expect_type(request: Request, *allowed: str) -> str:
     return given
 
 
-async def read_json(request: Request) -> object:
-    """The body as JSON. Raises ApiError 400 if it is none, or not an object."""
-    raw = await request.body()
+def parsed_json(raw: bytes) -> Any:
+    """A body as JSON (RFC 8259): UTF-8, each name of an object once. Raises ApiError 400."""
     try:
-        data = json.loads(raw)
+        data = json.loads(raw.decode(), object_pairs_hook=_once)
         json.dumps(data, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except UnicodeDecodeError as error:
+        message = f"The body is not valid JSON: byte {error.start} is not UTF-8."
+        raise ApiError(400, "invalid_json", message) from error
     except (ValueError, RecursionError) as error:
         raise ApiError(400, "invalid_json", f"The body is not valid JSON: {error}.") from error
+    return data
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values under one name: nobody can say which one counts (RFC 8259, 4)."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise ValueError(f"the name {shown(twice)} stands twice in one object")
+    return found
+
+
+async def read_json(request: Request) -> object:
+    """The body as a JSON object. Raises ApiError 400 if it is none."""
+    data = parsed_json(await request.body())
     if not isinstance(data, dict):
         raise ApiError(400, "invalid_json", "The body has to be a JSON object.")
     return data

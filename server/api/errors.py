@@ -15,10 +15,11 @@ from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from onbeat.server.api.wording import reason, shown
+
 log = logging.getLogger("onbeat.api")
 
 MEDIA_TYPE = "application/problem+json"
-SHOWN_VALUE = 80
 SHOWN_ERRORS = 16
 
 TITLES = {
@@ -29,9 +30,11 @@ TITLES = {
     405: "Method not allowed",
     406: "Not acceptable",
     409: "Conflict",
+    410: "Gone",
     412: "Precondition failed",
     413: "Content too large",
     415: "Unsupported media type",
+    416: "Range not satisfiable",
     422: "Invalid value",
     428: "Precondition required",
     429: "Too many requests",
@@ -112,12 +115,6 @@ def validated(model: type[BaseModel], data: object) -> Any:
         raise from_validation(error.errors(include_url=False), model) from error
 
 
-def shown(value: object) -> str:
-    """A value as it may appear in a message: short, quoted, printable."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
-
-
 def problem(error: ApiError, request_id: str, path: str) -> JSONResponse:
     """The answer to a refused request."""
     body = error.body()
@@ -185,16 +182,14 @@ def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
     places = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
     param = ".".join(places) or None
     name = param or "body"
-    kind, text = error["type"], error["msg"]
+    kind = error["type"]
     if kind == "extra_forbidden":
         allowed = f"; allowed: {', '.join(field_names(model))}" if model else ""
         return _entry(param, "unknown_field", f"{name}: unknown field{allowed}")
     if kind == "missing":
         return _entry(param, "missing_field", f"{name}: is required")
-    reason = text[:1].lower() + text[1:]
-    return _entry(
-        param, "invalid_value", f"{name}: {shown(error['input'])} is not allowed; {reason}"
-    )
+    message = f"{name}: {shown(error['input'])} is not allowed; {reason(error)}"
+    return _entry(param, "invalid_value", message)
 
 
 def _entry(param: str | None, code: str, message: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from onbeat.server.api.body_size import Body
 from onbeat.server.api.errors import ApiError, problem
 from onbeat.server.api.keys import missing_key
 
@@ -21,12 +22,6 @@ log = logging.getLogger("onbeat.api")
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-BODY_LIMIT = 64 * 1024
-FORM_LIMIT = 4 * 1024 * 1024
-SESSION_LIMIT = 12 * 1024 * 1024
-"""A session may bring a reference of 8 MiB, in base64."""
-FORM_PATHS = frozenset({"/v1/videos"})
-SESSIONS_PATH = "/v1/sessions"
 
 EXPOSED = (
     "Location, ETag, Link, Retry-After, X-Request-Id, Accept-Post, Accept-Patch, Allow, "
@@ -71,23 +66,24 @@ class Guard:
         request_id = given if REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(8)}"
         scope["request_id"] = request_id
         origin = headers.get("origin")
-        answer = _Sender(send, request_id, origin)
-        refused = self._refusal(scope["method"], headers, origin) or too_large(scope, headers)
+        body = Body(scope["path"], headers, receive)
+        answer = _Sender(send, body, request_id, origin)
+        refused = self._refusal(scope["method"], headers, origin) or body.too_large()
         if refused is not None:
             answer.origin = None
-            await problem(refused, request_id, scope["path"])(scope, receive, answer)
+            await problem(refused, request_id, scope["path"])(scope, body.receive, answer)
         elif _is_preflight(scope["method"], headers):
             await Response(status_code=204, headers=preflight(scope["path"]))(
-                scope, receive, answer
+                scope, body.receive, answer
             )
         elif (unknown := missing_key(self._key, scope["path"], headers)) is not None:
-            await problem(unknown, request_id, scope["path"])(scope, receive, answer)
+            await problem(unknown, request_id, scope["path"])(scope, body.receive, answer)
         else:
-            await self._run(scope, receive, answer)
+            await self._run(scope, body.receive, answer)
 
     async def _run(self, scope: Scope, receive: Receive, answer: "_Sender") -> None:
         try:
-            await self.app(scope, limited(scope, receive), answer)
+            await self.app(scope, receive, answer)
         except ClientDisconnect:
             log.info("request %s: the client left before its end", scope["request_id"])
         except Exception:  # whatever fails, its client gets an answer and the log an id
@@ -114,10 +110,10 @@ class Guard:
 
 
 class _Sender:
-    """Adds the headers that every answer carries."""
+    """Adds the headers that every answer carries; first reads what is left of the request."""
 
-    def __init__(self, send: Send, request_id: str, origin: str | None) -> None:
-        self._send = send
+    def __init__(self, send: Send, body: Body, request_id: str, origin: str | None) -> None:
+        self._send, self._body = send, body
         self._request_id = request_id
         self.origin = origin
         self.started = False
@@ -125,6 +121,7 @@ class _Sender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            await self._body.drain()
             headers = MutableHeaders(scope=message)
             headers["x-request-id"] = self._request_id
             for name, value in SECURITY_HEADERS.items():
@@ -140,42 +137,6 @@ def preflight(path: str) -> dict[str, str]:
     """What a browser may send here from a page of another origin."""
     offers = path.rstrip("/").endswith(("/whep", "/whip", "/duplex"))
     return PREFLIGHT | ({"accept-post": "application/sdp"} if offers else {})
-
-
-def body_limit(path: str) -> int:
-    """Bytes a request body may have."""
-    if path == SESSIONS_PATH:
-        return SESSION_LIMIT
-    return FORM_LIMIT if path in FORM_PATHS else BODY_LIMIT
-
-
-def too_large(scope: Scope, headers: Headers) -> ApiError | None:
-    """413 if the announced length is over the limit."""
-    length = headers.get("content-length", "0")
-    limit = body_limit(scope["path"])
-    if length.isdecimal() and len(length) < 20 and int(length) <= limit:
-        return None
-    return _over(limit)
-
-
-def limited(scope: Scope, receive: Receive) -> Receive:
-    """`receive` that counts what really arrives. Raises ApiError 413."""
-    limit = body_limit(scope["path"])
-    seen = 0
-
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > limit:
-            raise _over(limit)
-        return message
-
-    return counted
-
-
-def _over(limit: int) -> ApiError:
-    return ApiError(413, "body_too_large", f"The body is too large; allowed: {limit} bytes.")
 
 
 def _is_preflight(method: str, headers: Headers) -> bool:

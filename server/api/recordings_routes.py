@@ -1,15 +1,14 @@
 """Recordings over HTTP: begun on a session, listed, ended, downloaded with ranges, deleted."""
 
-import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
-from starlette.responses import FileResponse
 
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import FrontDep
+from onbeat.server.api.media_file import MediaFile, media_file
 from onbeat.server.api.recordings import RecordingCreate, RecordingView
 from onbeat.server.jobs.recordings import MEDIA_TYPE
 
@@ -79,9 +78,9 @@ async def delete_recording(front: FrontDep, recording_id: str) -> RecordingDelet
 @router.get(
     "/v1/recordings/{recording_id}/content",
     operation_id="recording_content",
-    response_class=FileResponse,
+    response_class=MediaFile,
 )
-async def recording_content(front: FrontDep, recording_id: str) -> FileResponse:
+async def recording_content(front: FrontDep, recording_id: str) -> MediaFile:
     """The file; ranges and ETag are understood."""
     info = front.recordings.get(recording_id)
     if info.status == "failed":
@@ -91,12 +90,7 @@ async def recording_content(front: FrontDep, recording_id: str) -> FileResponse:
         message = f"The recording is not ready yet: {info.status}, {info.seconds:.0f} s."
         headers = {"retry-after": "1"}
         raise ApiError(409, "recording_not_ready", message, param="id", headers=headers)
-    path = front.recordings.store.path(info)
-    if not await asyncio.to_thread(path.is_file):
+    file = await media_file(front.recordings.store.path(info), MEDIA_TYPE[info.format])
+    if file is None:
         raise ApiError(410, "content_gone", "The file of this recording is not there any more.")
-    return FileResponse(
-        path,
-        media_type=MEDIA_TYPE[info.format],
-        filename=path.name,
-        content_disposition_type="inline",
-    )
+    return file

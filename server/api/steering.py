@@ -27,7 +27,16 @@ MAX_BLEND_CHUNKS = 64
 ENVELOPE = ("type", "id")
 """Fields that name a message and change nothing."""
 
-MessageId = Annotated[str, Field(max_length=64)] | Whole
+
+def _message_id(value: Any, _handler: Any) -> Any:
+    """Both kinds at once, so that an error names the field and not a reading of it."""
+    text = isinstance(value, str) and len(value) <= 64
+    if text or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise PydanticCustomError("message_id", "allowed: a whole number, or at most 64 characters")
+
+
+MessageId = Annotated[Annotated[str, Field(max_length=64)] | Whole, WrapValidator(_message_id)]
 Blend = Annotated[Whole, Field(ge=2, le=MAX_BLEND_CHUNKS)]
 StepsField = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
 

@@ -8,12 +8,12 @@ import time
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
-from starlette.responses import FileResponse
 
 from onbeat.server.api.body import FORM_TYPE, JSON_TYPE, json_or_form_body, schema_of
 from onbeat.server.api.errors import ApiError, not_found, unavailable
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import served
+from onbeat.server.api.media_file import MediaFile, media_file
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.schemas import Strict
 from onbeat.server.api.video_schema import (
@@ -24,7 +24,7 @@ from onbeat.server.api.video_schema import (
     resolve,
     view,
 )
-from onbeat.server.jobs.artifacts import MEDIA_TYPE, SUFFIX, Variant
+from onbeat.server.jobs.artifacts import MEDIA_TYPE, Variant
 from onbeat.server.jobs.job import Job
 
 router = APIRouter(prefix="/v1/videos", tags=["videos"])
@@ -111,21 +111,16 @@ async def cancel_video(front: FrontDep, video_id: str, response: Response) -> Vi
 
 
 @router.head("/{video_id}/content", include_in_schema=False)
-@router.get("/{video_id}/content", operation_id="video_content", response_class=FileResponse)
-async def video_content(front: FrontDep, video_id: str, variant: Variant = "video") -> FileResponse:
+@router.get("/{video_id}/content", operation_id="video_content", response_class=MediaFile)
+async def video_content(front: FrontDep, video_id: str, variant: Variant = "video") -> MediaFile:
     """The MP4 file, its WebP thumbnail or its JPEG sheet; ranges and ETag are understood."""
     job = await _job(front, video_id)
     if job.state != "completed":
         raise _no_content(job)
-    path = front.artifacts.path(job.id, variant)
-    if not await asyncio.to_thread(path.is_file):
+    file = await media_file(front.artifacts.path(job.id, variant), MEDIA_TYPE[variant])
+    if file is None:
         raise ApiError(410, "content_gone", "The file of this video is not there any more.")
-    return FileResponse(
-        path,
-        media_type=MEDIA_TYPE[variant],
-        filename=job.id + SUFFIX[variant],
-        content_disposition_type="inline",
-    )
+    return file
 
 
 async def _job(front: Front, video_id: str) -> Job:

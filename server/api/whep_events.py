@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
-from onbeat.server.api.body import JSON_TYPE, expect_type
+from onbeat.server.api.body import JSON_TYPE, expect_type, parsed_json
 from onbeat.server.api.errors import ApiError, invalid, not_found
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.peers import EVENTS
@@ -44,13 +44,11 @@ async def open_events(
 
 
 async def _wanted(request: Request) -> frozenset[str]:
-    if not await request.body():
+    body = await request.body()
+    if not body:
         return frozenset(EVENTS)
     expect_type(request, JSON_TYPE)
-    try:
-        asked = await request.json()
-    except (ValueError, RecursionError) as error:
-        raise ApiError(400, "invalid_json", f"The body is not valid JSON: {error}.") from error
+    asked = parsed_json(body)
     if not isinstance(asked, list) or not all(isinstance(each, str) for each in asked):
         raise invalid("events", asked, f"allowed: a list of {', '.join(EVENTS)}")
     return frozenset(EVENTS) & frozenset(asked)

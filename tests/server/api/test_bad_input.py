@@ -1,5 +1,7 @@
 """Everything wrong that can be sent: a clear 4xx that names field, value and what is allowed."""
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,16 +38,16 @@ def check_unharmed(server: Server) -> None:
         ("prompt", "  \n ", "1 to 2000"),
         ("prompt", LONG, "2000"),
         ("prompt", "a\x00ball", "control characters"),
-        ("prompt", 7, "string"),
-        ("prompt", None, "string"),
-        ("seed", -1, "greater than or equal to 0"),
+        ("prompt", 7, "text"),
+        ("prompt", None, "null is not allowed; allowed: text"),
+        ("seed", -1, "0 or more"),
         ("seed", 2**63, str(2**63 - 1)),
-        ("seed", "abc", "integer"),
+        ("seed", "abc", "whole number"),
         ("seed", True, "whole number"),
-        ("seed", 1.5, "integer"),
-        ("num_inference_steps", 0, "greater than or equal to 1"),
+        ("seed", 1.5, "whole number"),
+        ("num_inference_steps", 0, "1 or more"),
         ("num_inference_steps", 5, "1 to 4"),
-        ("num_inference_steps", 10**6, "less than or equal"),
+        ("num_inference_steps", 10**6, "64 or less"),
         ("negative_prompt", "ugly", "empty"),
         ("width", 7, "32"),
         ("height", 99999, "32"),
@@ -81,8 +83,8 @@ def test_wrong_values(server: Server, path: str, field: str, value: Any, allowed
         ("seconds", "four", "number"),
         ("num_frames", 0, "1 to 2400"),
         ("num_frames", 10**9, "1 to 2400"),
-        ("generate_audio", "perhaps", "boolean"),
-        ("metadata", "text", "dictionary"),
+        ("generate_audio", "perhaps", "true or false"),
+        ("metadata", "text", "an object"),
         ("metadata", {str(n): "x" for n in range(17)}, "16"),
     ],
 )
@@ -101,6 +103,29 @@ def test_wrong_videos(server: Server, form: bool, field: str, value: Any, allowe
     error = error_of(answer)
     assert answer.status_code == 422 and error["param"] == field
     assert allowed in error["message"]
+
+
+PYTHON_WORDS = ("None", "True", "False", "dict", "Input", "str", "bool", "int", "list[", "tuple")
+
+
+@pytest.mark.parametrize("value", [None, True, [], {}, "x", 1.5, [None], {"a": None}, 10**30, -1])
+@pytest.mark.parametrize("path", ["/v1/sessions", "/v1/videos"])
+def test_errors_speak_json_and_not_python(server: Server, path: str, value: Any) -> None:
+    names = ["prompt", "seed", "seconds", "generate_audio", "metadata", "size", "wait", "mode"]
+    answer = server.http.post(path, json=dict.fromkeys(names, value))
+    assert answer.status_code == 422
+    for error in answer.json()["errors"]:
+        words = re.findall(r"[\w\[]+", error["message"].partition(": ")[2])
+        assert not set(words) & set(PYTHON_WORDS), error
+        assert error["param"].partition(".")[0] in names, "the field, and not a reading of it"
+
+
+def test_ids_of_messages_are_named_alone(server: Server) -> None:
+    made = server.session()
+    wrongs: list[Any] = [True, 1.5, "x" * 65, {}, []]
+    for wrong in wrongs:
+        answer = server.http.patch(f"/v1/sessions/{made['id']}", json={"id": wrong, "steps": 1})
+        assert answer.status_code == 422 and error_of(answer)["param"] == "id"
 
 
 def test_not_a_number_in_json(server: Server) -> None:
@@ -159,6 +184,24 @@ def test_bodies_that_are_none(server: Server, raw: bytes, status: int, code: str
     answer = server.http.post("/v1/sessions", content=raw, headers=headers)
     assert answer.status_code == status and error_of(answer)["code"] == code
     check_unharmed(server)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"prompt": "a ball", "prompt": "a ring"}',
+        b'{"prompt": "a ball", "metadata": {"a": "1", "a": "2"}}',
+        json.dumps({"prompt": "a ball"}).encode("utf-16"),
+        json.dumps({"prompt": "a ball"}).encode("utf-32-le"),
+        b'\xef\xbb\xbf{"prompt": "a ball"}',
+        b'{"prompt": "\xff"}',
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/sessions", "/v1/videos"])
+def test_json_that_readers_take_in_different_ways(server: Server, path: str, raw: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    answer = server.http.post(path, content=raw, headers=headers)
+    assert answer.status_code == 400 and error_of(answer)["code"] == "invalid_json"
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions", "/v1/videos"])

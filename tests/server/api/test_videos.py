@@ -33,6 +33,13 @@ WIRE_FIELDS = {
 }
 
 
+@pytest.fixture(scope="module")
+def finished(one_server: Server) -> tuple[Server, str]:
+    """A server, and the address of a finished video's file."""
+    video_id = one_server.ended(one_server.video()["id"])["id"]
+    return one_server, f"/v1/videos/{video_id}/content"
+
+
 def content(server: Server, video_id: str, **query: str) -> Any:
     return server.http.get(f"/v1/videos/{video_id}/content", params=query)
 
@@ -112,8 +119,28 @@ def test_ranges_etags_and_head(server: Server) -> None:
     head = server.http.head(url)
     assert head.headers["etag"] == whole.headers["etag"] and head.content == b""
     assert int(head.headers["content-length"]) == len(whole.content)
-    beyond = server.http.get(url, headers={"range": "bytes=99999999-"})
-    assert beyond.status_code == 416
+    several = server.http.get(url, headers={"range": "bytes=0-1, -2"})
+    assert several.headers["content-type"].startswith("multipart/byteranges")
+    other = {"range": "bytes=0-1", "if-range": '"another"'}
+    assert server.http.get(url, headers=other).content == whole.content
+    lines = server.http.get(url, headers={"range": "lines=x"})
+    assert lines.content == whole.content, "an unknown unit is no range"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["bytes=x", "bytes", "bytes=", "bytes=5-4", "bytes=99999999-", "bytes=-0", "bytes=-", "bytes=0"]
+    + ["bytes=1-2;3", "bytes=0-1,x", "bytes=--1", f"bytes={'9' * 5000}-", "bytes=\xb2-"],
+)
+def test_ranges_that_are_none(finished: tuple[Server, str], asked: str) -> None:
+    server, url = finished
+    raw = [("range", asked.encode("latin-1"))]
+    for method in ("GET", "HEAD"):
+        answer = server.http.request(method, url, headers=raw)  # type: ignore[arg-type]
+        assert answer.status_code == 416
+        assert answer.headers["content-range"].startswith("bytes */")
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert error_of(server.http.get(url, headers=raw))["param"] == "range"  # type: ignore[arg-type]
 
 
 def test_no_content_before_the_end(start_server: StartServer) -> None:
