@@ -93,6 +93,9 @@ class Mirror:
         """Nothing is carried from chunk to chunk."""
         return None
 
+    def skip_chunks(self, state: Any, chunks: int) -> None:
+        """There is no state."""
+
     def decode(self, latents: Latents, states: Sequence[Any]) -> DecodedChunks:
         """The pixels and samples as they are."""
         rows = len(states)

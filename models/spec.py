@@ -80,6 +80,13 @@ class ModelSpec:
         return 1 + self.window_chunks
 
     @property
+    def replay_chunks(self) -> int:
+        """Newest chunks of a stream that decide the keys and values of its window: in layer n they
+        depend on n windows before their own. From these latents, committed one after the other,
+        the window gets the very bits that it had."""
+        return self.layers * self.window_chunks
+
+    @property
     def chunk_seconds(self) -> float:
         return self.chunk_frames / self.fps
 
@@ -137,6 +144,10 @@ class CausalModel(Protocol):
 
     def new_decoder_state(self) -> Any:
         """State of one stream's streaming decoders; plain tensors, picklable."""
+
+    def skip_chunks(self, state: Any, chunks: int) -> None:
+        """Moves a decoder state on as if so many chunks had been decoded; what they looked and
+        sounded like is left out, and heard again from the next chunk that is decoded."""
 
     def decode(self, latents: Latents, states: Sequence[Any]) -> DecodedChunks:
         """Clean latents of r chunks (one per stream) to pictures and sound; states move on."""

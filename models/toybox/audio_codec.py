@@ -131,6 +131,12 @@ class AudioCodec(nn.Module):
             hops=torch.zeros((), dtype=torch.int64),
         )
 
+    def skip(self, state: AudioState, chunks: int) -> None:
+        """Moves the clock and the tones' phases on as if so many chunks had been decoded."""
+        hops = chunks * CHUNK_FRAMES * FRAME_HOPS
+        state.phases = bank.advance_phases(state.phases, hops)
+        state.hops = state.hops + hops
+
     @torch.no_grad()
     def decode(self, latents: Tensor, states: Sequence[AudioState]) -> Tensor:
         """Latents [b, 4 * n, 24] of n chunks to sound int16 [b, 9600 * n]; moves `states`.

@@ -125,6 +125,10 @@ class Toybox:
     def new_decoder_state(self) -> DecoderState:
         return DecoderState(video=self._video.new_state(), audio=self._audio.new_state())
 
+    def skip_chunks(self, state: DecoderState, chunks: int) -> None:
+        self._video.skip(state.video, chunks * self._spec.chunk_frames)
+        self._audio.skip(state.audio, chunks)
+
     @torch.inference_mode()
     def decode(self, latents: Latents, states: Sequence[DecoderState]) -> DecodedChunks:
         """One chunk of each stream to pictures and sound; states move on."""

@@ -106,6 +106,10 @@ class VideoCodec(nn.Module):
     def new_state(self) -> VideoDecoderState:
         return VideoDecoderState()
 
+    def skip(self, state: VideoDecoderState, frames: int) -> None:
+        """Moves `state` on as if so many frames had been decoded."""
+        state.frames += frames
+
     def decode(self, latents: Tensor, state: VideoDecoderState) -> Tensor:
         """Normalised latents [b, f, 16, 8, 8] -> float32 frames in -1..1 [b, f, 3, 128, 128].
 

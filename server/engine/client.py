@@ -17,10 +17,12 @@ from onbeat.server.engine.messages import ChunkReady, Command, Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkPayload:
-    """What lay in the ring: `frames` uint8 [f, height * 3 // 2, width], `audio` int16 [samples]."""
+    """What lay in the ring: `frames` uint8 [f, height * 3 // 2, width], `audio` int16 [samples];
+    `latents`: the chunk's final ones, float32 in the model's order."""
 
     frames: npt.NDArray[np.uint8]
     audio: npt.NDArray[np.int16]
+    latents: bytes = b""
 
 
 class EngineClient(Protocol):

@@ -41,6 +41,9 @@ class Executor(Protocol):
 
     def new_decoder_state(self) -> Any: ...
 
+    def skip_chunks(self, state: Any, chunks: int) -> None:
+        """Moves a decoder state that nobody decodes with on by so many chunks."""
+
     def copy_decoder(self, state: Any) -> Any:
         """A decoder state that goes on by itself from where `state` is. Any thread, one that does
         not decode with it meanwhile."""

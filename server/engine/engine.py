@@ -354,7 +354,7 @@ class Engine:
         self.delivery.offer(
             finished, decode_job(stream, stream.chunk, state.latents, self.spec, now)
         )
-        stream.keep(state, self.spec.window_chunks)
+        stream.keep(state, self.spec)
         stream.finished(state.step, self.spec, early=early)
         self._next_chunk(stream)
 

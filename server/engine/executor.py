@@ -90,6 +90,9 @@ class TorchExecutor:
     def new_decoder_state(self) -> Any:
         return self._model.new_decoder_state()
 
+    def skip_chunks(self, state: Any, chunks: int) -> None:
+        self._model.skip_chunks(state, chunks)
+
     @torch.inference_mode()
     def copy_decoder(self, state: Any) -> Any:
         return copy.deepcopy(state)

@@ -107,7 +107,7 @@ class Intake:
     def _encoded(self, stream: Stream, state: ChunkState, now: float) -> None:
         """Its first own chunk is wanted from the moment on at which the last piece is there."""
         assert stream.reference is not None, stream.id
-        stream.keep(state, self._spec.window_chunks)
+        stream.keep(state, self._spec)
         stream.unnamed.append(state.chunk)
         if state.chunk + 1 < stream.reference.chunks:
             self._encode(stream, state.chunk + 1)

@@ -93,9 +93,9 @@ class LocalEngine:
 
     def take(self, event: ChunkReady) -> ChunkPayload:
         assert self._slots is not None, "no chunk before the engine is ready"
-        frames, audio, _ = read_slot(self._slots.read(event.slot), event, self._width)
+        frames, audio, latents = read_slot(self._slots.read(event.slot), event, self._width)
         self.send(ReleaseSlot(slot=event.slot))
-        return ChunkPayload(frames=frames, audio=audio)
+        return ChunkPayload(frames=frames, audio=audio, latents=latents)
 
     def latents(self, event: ChunkReady) -> bytes:
         """The chunk's final latents; call before `take`."""

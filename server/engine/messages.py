@@ -155,6 +155,8 @@ class EngineReady(Message, frozen=True, kw_only=True):
     default_steps: int
     max_steps: int
     window_chunks: int
+    replay_chunks: int = 0
+    """Newest chunks of latents from which a job goes on with the same bits."""
     takes_reference: bool = False
     default_strength: float = DEFAULT_STRENGTH
     """Of a stream with an input, if nobody says."""

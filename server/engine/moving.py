@@ -19,7 +19,7 @@ from onbeat.server.engine.device import Executor
 from onbeat.server.engine.messages import ControlStream, OpenStream, StreamExported
 from onbeat.server.engine.slots import latent_bytes
 from onbeat.server.engine.snapshot import Snapshot, Tallies, pack, unpack_snapshot
-from onbeat.server.engine.streams import Conditions, Counters, Stream
+from onbeat.server.engine.streams import Conditions, Counters, Stream, history_chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,8 @@ class Arrival:
     fresh: bool = True
     level: int = 0
     counters: Counters = field(default_factory=Counters)
+    skipped: int = 0
+    """Chunks that its decoder has heard before the last one."""
 
 
 def leave(stream_id: str, stream: Stream | None, executor: Executor) -> StreamExported:
@@ -86,7 +88,9 @@ def arrive(command: OpenStream, spec: ModelSpec, executor: Executor) -> Arrival:
     if command.snapshot is None:
         return Arrival()
     snapshot = unpack_snapshot(
-        command.snapshot, chunk_bytes=latent_bytes(spec), window_chunks=spec.window_chunks
+        command.snapshot,
+        chunk_bytes=latent_bytes(spec),
+        keep=history_chunks(command.kind, spec),
     )
     count, end = len(snapshot.latents), snapshot.next_chunk
     seeds = snapshot.seeds or [command.seed] * count
@@ -101,6 +105,7 @@ def arrive(command: OpenStream, spec: ModelSpec, executor: Executor) -> Arrival:
         fresh=not history if snapshot.fresh is None else snapshot.fresh,
         level=snapshot.level,
         counters=_counters(snapshot.tallies),
+        skipped=max(0, (snapshot.decoded or 0) - 1) if history else 0,
     )
 
 

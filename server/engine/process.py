@@ -189,11 +189,13 @@ class EngineProcess:
             self._push(ReleaseSlot(slot=event.slot))
             if event.stream_id not in self._registry:
                 return False
-            self._registry.delivered(event, data[pixels + sound :])
+            latents = data[pixels + sound :]
+            self._registry.delivered(event, latents)
         rows = event.frame_bytes // self._width
         self._payloads[(event.stream_id, event.chunk)] = ChunkPayload(
             frames=np.frombuffer(data, np.uint8, pixels).reshape(event.frames, rows, self._width),
             audio=np.frombuffer(data, np.int16, event.samples, offset=pixels),
+            latents=latents,
         )
         return True
 

@@ -38,6 +38,7 @@ def ready_event(
         default_steps=spec.default_steps,
         max_steps=spec.max_steps,
         window_chunks=spec.window_chunks,
+        replay_chunks=spec.replay_chunks,
         takes_reference=spec.takes_reference,
         default_strength=spec.default_strength,
         prompt_transition=spec.prompt_transition,

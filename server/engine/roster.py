@@ -35,7 +35,7 @@ from onbeat.server.engine.reference import Reference, unpack_reference
 from onbeat.server.engine.registry import changed_opening
 from onbeat.server.engine.residency import Residency
 from onbeat.server.engine.settings import EngineSettings
-from onbeat.server.engine.streams import NOWHERE, Conditions, Stream
+from onbeat.server.engine.streams import NOWHERE, Conditions, Stream, history_chunks
 from onbeat.server.engine.switch import recaches, take_up
 from onbeat.server.engine.waiting import Waiting
 from onbeat.server.engine.window import Window
@@ -174,9 +174,11 @@ class Roster:
         came = arrive(command, self.spec, self._executor)
         parent, pending = parent_of(command, self.streams), None
         if parent is not None:
-            came = Arrival(next_chunk=parent.chunk, history=[*parent.history], fresh=False)
+            kept = [*parent.history][-history_chunks(command.kind, self.spec) :]
+            came = Arrival(next_chunk=parent.chunk, history=kept, fresh=False)
             conditions, pending = inherited(parent, conditions)
         decoder = self._executor.new_decoder_state()
+        self._executor.skip_chunks(decoder, came.skipped)
         self._opened += 1
         return Stream(
             opened=structs.replace(command, reference=None),

@@ -25,7 +25,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """`latents`: per chunk, oldest first, the modalities in the model's order as float32 bytes;
     `next_chunk`: index of the first chunk that is to be made. `chunks`, `seeds`: indices and seeds
     of these chunks, if they are not the last ones under the stream's seed; `fresh`: whether the
-    next chunk is the first of its scene (None: if there are no latents); `level`: of the ladder."""
+    next chunk is the first of its scene (None: if there are no latents); `level`: of the ladder;
+    `decoded`: chunks that the stream's decoder has heard, so that its sound goes on as it would
+    have (None: of no matter)."""
 
     next_chunk: int
     latents: list[bytes]
@@ -34,6 +36,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fresh: bool | None = None
     level: int = 0
     tallies: Tallies = Tallies()
+    decoded: int | None = None
 
 
 def pack_snapshot(*, next_chunk: int, latents: Sequence[bytes]) -> bytes:
@@ -46,8 +49,8 @@ def pack(snapshot: Snapshot) -> bytes:
     return msgspec.msgpack.encode(snapshot)
 
 
-def unpack_snapshot(data: bytes, *, chunk_bytes: int, window_chunks: int) -> Snapshot:
-    """Reads `pack_snapshot`, keeping the newest `window_chunks` chunks.
+def unpack_snapshot(data: bytes, *, chunk_bytes: int, keep: int) -> Snapshot:
+    """Reads `pack_snapshot`, keeping the newest `keep` chunks.
 
     Raises ValueError if `data` is no snapshot or its chunks are not `chunk_bytes` long.
     """
@@ -68,7 +71,7 @@ def unpack_snapshot(data: bytes, *, chunk_bytes: int, window_chunks: int) -> Sna
             raise ValueError(f"snapshot: {count} {name}; allowed: {len(snapshot.latents)}, or none")
     return msgspec.structs.replace(
         snapshot,
-        latents=snapshot.latents[-window_chunks:],
-        chunks=snapshot.chunks[-window_chunks:],
-        seeds=snapshot.seeds[-window_chunks:],
+        latents=snapshot.latents[-keep:],
+        chunks=snapshot.chunks[-keep:],
+        seeds=snapshot.seeds[-keep:],
     )

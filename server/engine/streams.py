@@ -20,7 +20,7 @@ from onbeat.server.engine.prompts import Blend
 from onbeat.server.engine.reference import Reference
 from onbeat.server.engine.scheduler import Candidate, Work
 from onbeat.server.engine.window import Window
-from onbeat.server.vocabulary import Place, Prompt, Transition
+from onbeat.server.vocabulary import Place, Prompt, StreamKind, Transition
 
 NOWHERE = -1
 """The prompt page of a stream that has no pages."""
@@ -103,7 +103,7 @@ class Stream:
     """Finished chunks that the cache does not hold yet: the last one, or a whole window."""
     history: deque[ChunkState] = field(default_factory=deque)
     """The final chunks of the window as it is once all of them are committed, oldest first: what
-    keys and values can be built from again. Bounded to the window's length."""
+    keys and values can be built from again. Bounded by `history_chunks`."""
     place: Place = "resident"
     """Only resident streams step and commit (residency.py)."""
     piece: int = 1
@@ -209,11 +209,11 @@ class Stream:
             return self.wanted_at
         return due - self.ahead * spec.chunk_seconds
 
-    def keep(self, state: ChunkState, window_chunks: int) -> None:
+    def keep(self, state: ChunkState, spec: ModelSpec) -> None:
         """A chunk is final: the cache wants it, the history has it."""
         self.uncommitted.append(state)
         self.history.append(state)
-        if len(self.history) > window_chunks:
+        if len(self.history) > history_chunks(self.opened.kind, spec):
             self.history.popleft()
 
     def recommit(self) -> None:
@@ -282,6 +282,12 @@ class Stream:
             firm_broken=self.firm.broken,
             input=input_stats(self.input),
         )
+
+
+def history_chunks(kind: StreamKind, spec: ModelSpec) -> int:
+    """How many final chunks a stream keeps: a live one its window; a job all that the bits of its
+    window depend on, as what it makes must not depend on whether it was interrupted."""
+    return spec.replay_chunks if kind == "job" else spec.window_chunks
 
 
 def candidate(

@@ -89,6 +89,9 @@ class VirtualExecutor:
     def new_decoder_state(self) -> Any:
         return None
 
+    def skip_chunks(self, state: Any, chunks: int) -> None:
+        """There is no state."""
+
     def copy_decoder(self, state: Any) -> Any:
         return state
 

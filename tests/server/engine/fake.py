@@ -138,6 +138,9 @@ class FakeModel:
     def new_decoder_state(self) -> Any:
         return {"chunks": 0}
 
+    def skip_chunks(self, state: Any, chunks: int) -> None:
+        state["chunks"] += chunks
+
     def decode(self, latents: Latents, states: Sequence[Any]) -> DecodedChunks:
         for state in states:
             state["chunks"] += 1
@@ -160,6 +163,7 @@ class Timed:
         self.prefill_prompt = model.prefill_prompt
         self.encode_media = model.encode_media
         self.new_decoder_state = model.new_decoder_state
+        self.skip_chunks = model.skip_chunks
         self.decode = model.decode
 
     def denoise(

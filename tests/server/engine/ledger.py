@@ -148,7 +148,7 @@ class Ledger:
             return 0
         try:
             return unpack_snapshot(
-                command.snapshot, chunk_bytes=0, window_chunks=self._spec.window_chunks
+                command.snapshot, chunk_bytes=0, keep=self._spec.window_chunks
             ).next_chunk
         except ValueError:
             return 0

@@ -320,7 +320,7 @@ def test_a_stream_goes_on_from_its_snapshot() -> None:
 
 def test_a_snapshot_keeps_the_newest_chunks_of_the_window() -> None:
     data = pack_snapshot(next_chunk=9, latents=[bytes([i] * 8) for i in range(9)])
-    snapshot = unpack_snapshot(data, chunk_bytes=8, window_chunks=3)
+    snapshot = unpack_snapshot(data, chunk_bytes=8, keep=3)
     assert (snapshot.next_chunk, snapshot.latents) == (9, [bytes([i] * 8) for i in (6, 7, 8)])
 
 

@@ -132,7 +132,7 @@ def restored(bench: Bench, name: str, chunks: list[ChunkState]) -> Stream:
     """A stream whose window is still to be committed."""
     stream = bench.stream(name)
     for state in chunks:
-        stream.keep(state, bench.model.spec.window_chunks)
+        stream.keep(state, bench.model.spec)
     return stream
 
 

@@ -144,7 +144,7 @@ def test_a_fork_survives_the_engine_without_its_parent() -> None:
     assert same.fork_of is None and same.snapshot is not None
     assert cut.fork_of is None and cut.snapshot is not None
     size = len(first.latents["a", 0])
-    scene = unpack_snapshot(cut.snapshot, chunk_bytes=size, window_chunks=4)
+    scene = unpack_snapshot(cut.snapshot, chunk_bytes=size, keep=4)
     assert scene.next_chunk == first.ready("a")[-1].chunk + 1 and not scene.latents
-    snapshot = unpack_snapshot(same.snapshot, chunk_bytes=size, window_chunks=4)
+    snapshot = unpack_snapshot(same.snapshot, chunk_bytes=size, keep=4)
     assert snapshot.next_chunk == first.ready("a")[-1].chunk + 1 and len(snapshot.latents) == 4

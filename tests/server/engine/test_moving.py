@@ -162,7 +162,7 @@ def test_an_unknown_stream_is_answered() -> None:
 def test_a_snapshot_whose_lists_do_not_match_is_refused(field: str) -> None:
     wrong = msgspec.structs.replace(Snapshot(next_chunk=3, latents=[bytes(8)] * 3), **{field: [1]})
     with pytest.raises(ValueError, match=f"snapshot: 1 {field}; allowed: 3, or none"):
-        unpack_snapshot(pack(wrong), chunk_bytes=8, window_chunks=3)
+        unpack_snapshot(pack(wrong), chunk_bytes=8, keep=3)
 
 
 def until(engine: LocalEngine, found: Callable[[Any], bool], latents: dict[int, bytes]) -> Any:
@@ -206,6 +206,6 @@ def test_a_stream_moves_between_two_engines_on_threads() -> None:
     assert (
         min(there)
         == unpack_snapshot(
-            opening.snapshot, chunk_bytes=len(expected[0]), window_chunks=SPEC.window_chunks
+            opening.snapshot, chunk_bytes=len(expected[0]), keep=SPEC.window_chunks
         ).next_chunk
     )

@@ -36,7 +36,7 @@ def test_a_stream_comes_back_with_its_window_and_its_controls() -> None:
     (command,) = registry.reopen()
     assert (command.prompt, command.seed, command.steps, command.revision) == ("blue ring", 1, 1, 3)
     assert command.snapshot is not None
-    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=2)
+    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, keep=2)
     assert snapshot.next_chunk == 4
     assert snapshot.latents == [b"\2\2\2\2", b"\3\3\3\3"]
 
@@ -114,7 +114,7 @@ def test_chunks_of_an_old_prompt_are_no_history() -> None:
     registry.delivered(_ready(3, revision=2), b"new3")
     (command,) = registry.reopen()
     assert command.snapshot is not None
-    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
+    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, keep=4)
     assert (snapshot.next_chunk, snapshot.latents) == (4, [b"new2", b"new3"])
 
 
@@ -127,7 +127,7 @@ def test_an_engine_lost_between_a_cut_and_its_first_chunk_does_not_bring_the_old
     registry.note(ControlStream(stream_id="a", revision=1, prompt="blue ring"))
     (command,) = registry.reopen()
     assert command.snapshot is not None and command.prompt == "blue ring"
-    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
+    snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, keep=4)
     assert (snapshot.next_chunk, snapshot.latents) == (1, [])
 
 
@@ -143,7 +143,7 @@ def test_a_recache_keeps_the_history_that_a_cut_gives_up() -> None:
         registry.delivered(_ready(1, revision=1), b"new1")
         (command,) = registry.reopen()
         assert command.snapshot is not None and command.prompt == "blue ring"
-        snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, window_chunks=4)
+        snapshot = unpack_snapshot(command.snapshot, chunk_bytes=4, keep=4)
         kept[transition] = snapshot.latents
     whole = [b"old0", b"new1"]
     assert kept == {None: whole, "recache": whole, "cut": [b"new1"]}
