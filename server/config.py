@@ -52,6 +52,12 @@ class Settings(MediaSettings):
     data_dir: Path = Field(
         default_factory=lambda: user_data_path("onbeat"), description="folder of all state"
     )
+    database_url: str | None = Field(
+        None, description="postgresql:// address of the jobs; a file in the data folder if unset"
+    )
+    lease_seconds: float = Field(
+        30, ge=2, le=3600, description="jobs of a server that is silent for so long go to others"
+    )
     model: str = Field("toybox", description="registered model to serve")
     weights: Path | None = Field(None, description="weights file instead of the shipped one")
     policy: PolicyName = Field("edf-s", description="scheduling policy")

@@ -3,14 +3,19 @@
 import fcntl
 import logging
 import os
+from pathlib import Path
 from typing import IO
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from onbeat.models.registry import model_names
 from onbeat.server.config import Settings, SettingsError, resolve_threads
 from onbeat.server.engine.launch import EngineLaunch
+from onbeat.server.jobs.database import DatabaseError, open_database
 
 log = logging.getLogger(__name__)
 CALIBRATIONS = "calibration"
+JOBS_FILE = "jobs.sqlite3"
 
 
 def launch_of(settings: Settings) -> EngineLaunch:
@@ -77,3 +82,20 @@ def prepare_data_dir(settings: Settings) -> None:
         ) from error
     if not os.access(settings.data_dir, os.W_OK | os.X_OK):
         raise SettingsError(f"data_dir: {settings.data_dir} cannot be written to")
+
+
+def database_of(settings: Settings) -> Path | str:
+    """Where the jobs are: a file, or the URL of a Postgres."""
+    return settings.database_url or settings.data_dir / JOBS_FILE
+
+
+def check_database(settings: Settings) -> None:
+    """Makes or brings up to date the tables of jobs. Raises SettingsError if that cannot be."""
+    try:
+        open_database(database_of(settings)).close()
+    except DatabaseError as error:
+        raise SettingsError(str(error)) from error
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        where = "database_url" if settings.database_url else f"data_dir: {settings.data_dir}"
+        raise SettingsError(f"{where}: the jobs cannot be opened ({cause})") from error

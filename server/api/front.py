@@ -27,10 +27,10 @@ from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.jobs.worker import JobWorker
+from onbeat.server.launch import database_of
 
 log = logging.getLogger("onbeat.api")
 
-DATABASE = "jobs.sqlite3"
 ARTIFACTS = "artifacts"
 STATUS_TICKS = 2
 """Viewers get a status message every so many ticks: once a second."""
@@ -53,7 +53,7 @@ class Front:
         self.recordings = Recordings(settings, self.sessions)
         self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
         self.traces = Traces(hub)
-        self.store = JobStore(settings.data_dir / DATABASE)
+        self.store = JobStore(database_of(settings), lease_seconds=settings.lease_seconds)
         self.artifacts = Artifacts(settings.data_dir / ARTIFACTS)
         self.worker = JobWorker(
             self.store,

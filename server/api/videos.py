@@ -26,6 +26,7 @@ from onbeat.server.api.video_schema import (
 )
 from onbeat.server.jobs.artifacts import MEDIA_TYPE, Variant
 from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.store import QueueFull
 
 router = APIRouter(prefix="/v1/videos", tags=["videos"])
 
@@ -50,10 +51,13 @@ async def create_video(
 ) -> Video:
     """Queues a job; it is on disk when this answers."""
     request = resolve(body, served(front.hub), front.settings.max_video_seconds, owner)
-    waiting = (await asyncio.to_thread(front.store.counts))["queued"]
-    if waiting >= front.settings.max_jobs_queued:
-        raise unavailable("capacity", f"{waiting} jobs wait, the most allowed.", retry_after=10)
-    job = await asyncio.to_thread(front.store.add, request)
+    try:
+        job = await asyncio.to_thread(
+            front.store.add, request, most_waiting=front.settings.max_jobs_queued
+        )
+    except QueueFull as full:
+        said = f"{full.waiting} jobs wait, the most allowed."
+        raise unavailable("capacity", said, retry_after=10) from full
     front.worker.wake()
     return await _shown(front, job, response)
 
@@ -70,7 +74,8 @@ async def list_videos(front: FrontDep, query: Annotated[PageQuery, Query()]) -> 
         message = f"after: no video with id {query.after!r}"
         raise ApiError(404, "video_not_found", message, param="after") from error
     page = found[: query.limit]
-    data = [view(job, await asyncio.to_thread(front.store.position, job)) for job in page]
+    places = await asyncio.to_thread(front.store.positions, page)
+    data = [view(job, places[job.id]) for job in page]
     return VideoPage(
         data=data,
         first_id=data[0].id if data else None,

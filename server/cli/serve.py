@@ -30,7 +30,13 @@ def serve(
 
     from onbeat.server.api.app import create_app
     from onbeat.server.engine.process import EngineProcess
-    from onbeat.server.launch import check_model, launch_of, lock_data_dir, prepare_data_dir
+    from onbeat.server.launch import (
+        check_database,
+        check_model,
+        launch_of,
+        lock_data_dir,
+        prepare_data_dir,
+    )
 
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -39,6 +45,7 @@ def serve(
     check_model(settings)
     prepare_data_dir(settings)
     lock = lock_data_dir(settings)
+    check_database(settings)
     listener = _listen(settings)
     port = listener.getsockname()[1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host

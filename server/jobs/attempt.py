@@ -85,9 +85,18 @@ class Attempt:
     """`run` it in a thread; `stop` it from any other."""
 
     def __init__(
-        self, job: Job, ready: EngineReady, door: EngineDoor, store: JobStore, artifacts: Artifacts
+        self,
+        job: Job,
+        ready: EngineReady,
+        door: EngineDoor,
+        store: JobStore,
+        artifacts: Artifacts,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`tell`: called with the job's id when its row has changed."""
         self.job = job
+        self._tell = tell
+        self._began_at = time.monotonic()
         self._ready = ready
         self._door = door
         self._store = store
@@ -98,6 +107,9 @@ class Attempt:
         self._paused = False
         self._noted_at = 0.0
         self._peak_memory: float | None = None
+        self._stages: dict[str, float] = {}
+        self._first = 0
+        """The first chunk that this attempt makes."""
         chunk_bytes = ready.chunk_frames * ready.width * ready.height * 3 // 2
         self._high_water = max(4, QUEUE_BYTES // chunk_bytes)
 
@@ -105,6 +117,11 @@ class Attempt:
     def chunks(self) -> int:
         """How many chunks the job takes."""
         return -(-self.job.request.frames // self._ready.chunk_frames)
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began_at
 
     def stop(self) -> None:
         """Makes `run` raise Stopped soon. Thread-safe."""
@@ -135,7 +152,9 @@ class Attempt:
         for variant, part in parts.items():
             self._artifacts.publish(part, self.job.id, variant)
         try:
-            return self._store.complete(self.job, self._peak_memory)
+            return self._store.complete(
+                self.job, self._peak_memory, run_seconds=self.seconds, stages=self._stages
+            )
         except LeaseLost:
             now = self._store.get(self.job.id)
             if now is None or now.state == "cancelled":
@@ -179,8 +198,10 @@ class Attempt:
         match event:
             case ChunkReady():
                 assert payload is not None
+                began = time.monotonic()
                 writer.write(payload.frames, payload.audio)
-                self._note((event.chunk + 1) / self.chunks)
+                self._count(event, time.monotonic() - began)
+                self._note(event.chunk + 1)
             case StreamOpened(recognised=recognised):
                 self._store.note_recognised(self.job, recognised)
             case StreamRefused(code="invalid", reason=reason):
@@ -193,13 +214,30 @@ class Attempt:
                 text = error or f"The engine ended the stream early: {reason}."
                 raise JobFailed("generation_failed", text)
 
-    def _note(self, progress: float) -> None:
-        """Writes down progress, at most once a second."""
+    def _count(self, event: ChunkReady, encode: float) -> None:
+        """Seconds by stage."""
+        stages = event.stages
+        for name in ("queue", "denoise", "decode", "convert"):
+            self._stages[name] = self._stages.get(name, 0.0) + getattr(stages, name)
+        self._stages["encode"] = self._stages.get("encode", 0.0) + encode
+
+    def _note(self, done: int) -> None:
+        """Writes down how many chunks are done, at most once a second."""
         now = time.monotonic()
-        if now - self._noted_at >= NOTE_SECONDS:
-            self._noted_at = now
-            self._measure()
-            self._store.renew(self.job, progress=min(progress, 0.99))
+        if now - self._noted_at < NOTE_SECONDS:
+            return
+        self._noted_at = now
+        self._measure()
+        speed = (done - self._first) / max(self.seconds, 1e-3)
+        detail = {
+            "chunk": done,
+            "chunks": self.chunks,
+            "frames_per_second": round(speed * self._ready.chunk_frames, 2),
+            "eta_seconds": round((self.chunks - done) / speed, 2) if speed > 0 else None,
+        }
+        progress = min(done / self.chunks, 0.99)
+        self._store.advance(self.job, checkpoint=0, progress=progress, detail=detail)
+        self._tell(self.job.id)
 
     def _measure(self) -> None:
         with contextlib.suppress(psutil.Error):

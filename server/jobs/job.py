@@ -1,13 +1,16 @@
 """What a job is: what was asked for, resolved once and for all, and how far it is. Plain data."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import msgspec
 
 JobState = Literal["queued", "in_progress", "completed", "failed", "cancelled"]
-ENDED: tuple[JobState, ...] = ("completed", "failed", "cancelled")
+EndState = Literal["completed", "failed", "cancelled"]
+ENDED: tuple[EndState, ...] = ("completed", "failed", "cancelled")
 MAX_ATTEMPTS = 5
+"""Attempts in a row that were lost before they had made a single chunk more than the one before."""
+PRIORITIES = range(-10, 11)
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
     owner: str = ""
     """A hash of the API key, for fair shares of the device."""
+    priority: int = 0
+    """Of PRIORITIES; among the jobs of one key higher ones go first."""
 
     @property
     def seconds(self) -> float:
@@ -44,8 +49,12 @@ class Job:
     request: JobRequest
     attempt: int
     fence: int
+    strikes: int
+    """Attempts since the last one that got further."""
     progress: float
     """Share of the chunks that are done, 0 to 1."""
+    checkpoint: int
+    """Chunks that need not be made again."""
     recognised: list[str]
     error_code: str | None
     error_message: str | None
@@ -53,14 +62,17 @@ class Job:
     started_at: float | None
     completed_at: float | None
     peak_memory_mb: float | None
+    run_seconds: float | None
+    """How long the attempt that ended the job took, on a clock that never steps."""
+    stages: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage, of that attempt."""
+    result: dict[str, Any] = field(default_factory=dict)
+    """What the artifact store wrote down of the files; empty before the job is completed."""
+    expires_at: float | None = None
+    """When the files may go; None: never."""
+    expired: bool = False
+    """The files are gone."""
 
     @property
     def ended(self) -> bool:
         return self.state in ENDED
-
-    @property
-    def run_seconds(self) -> float | None:
-        """How long the attempt that ended the job took."""
-        if self.started_at is None or self.completed_at is None:
-            return None
-        return self.completed_at - self.started_at

@@ -1,56 +1,99 @@
 """The durable list of jobs: added, claimed under a lease, moved on under a fence, found again.
 
-Every change is one transaction. A row exists before any work on it starts; whoever lost its lease
-can change nothing any more, as each claim raises the fence. Thread-safe. Wall-clock seconds.
+Every change is one transaction, with the event that tells of it. A row exists before any work on it
+starts; whoever lost its lease can change nothing any more, as each claim raises the fence. Several
+servers may share one Postgres. Thread-safe. Wall-clock instants are for people to read: who is
+next, and whose lease is over, does not depend on them (queueing.py, leases.py).
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, Job, JobRequest, JobState
-from onbeat.server.jobs.table import READ, jobs, open_database
+from onbeat.server.jobs import events, queueing
+from onbeat.server.jobs.database import Database, open_database
+from onbeat.server.jobs.events import EventKind, JobEvent
+from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, EndState, Job, JobRequest
+from onbeat.server.jobs.leases import LeaseWatch
+from onbeat.server.jobs.rows import job_of, new_row, text_of
+from onbeat.server.jobs.table import jobs
 from onbeat.server.vocabulary import new_id
 
 LEASE_SECONDS = 30.0
+CLAIM_LOCK = 0x6F6E62656175
+"""Of Postgres' advisory locks: claims of all servers go one after the other, so that turns hold."""
+
+Beside = Callable[[sa.Connection, Job], None]
+"""What is written in the transaction that adds a job."""
 
 
 class LeaseLost(Exception):
     """The job was cancelled, deleted or given to somebody else; stop working on it."""
 
 
-class JobStore:
-    """Jobs in one SQLite file. `clock` gives Unix seconds."""
+class QueueFull(Exception):
+    """`waiting` jobs wait, the most allowed."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self._engine = open_database(path)
+    def __init__(self, waiting: int) -> None:
+        super().__init__(waiting)
+        self.waiting = waiting
+
+
+class JobStore:
+    """Jobs in one database: a SQLite file, or Postgres at a URL.
+
+    `clock` gives Unix seconds, `monotonic` seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        where: Path | str,
+        clock: Callable[[], float] = time.time,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        """Raises DatabaseError, sqlalchemy.exc.OperationalError."""
+        self.database: Database = open_database(where)
+        self.lease_seconds = lease_seconds
         self._clock = clock
+        self._watch = LeaseWatch(lease_seconds, monotonic)
 
     def close(self) -> None:
-        self._engine.dispose()
+        self.database.close()
 
     # ---- asked for by clients ------------------------------------------------------------------
 
-    def add(self, request: JobRequest) -> Job:
-        """A new queued job; on the disk when this returns."""
-        row = {
-            "id": new_id("video"),
-            "state": "queued",
-            "request_json": msgspec.json.encode(request),
-            "seed": request.seed,
-            "created_at": self._clock(),
-        }
-        with self._engine.begin() as connection:
-            found = connection.execute(sa.insert(jobs).values(row).returning(*jobs.c)).one()
-        return _job(found)
+    def add(
+        self,
+        request: JobRequest,
+        beside: Iterable[Beside] = (),
+        *,
+        most_waiting: int | None = None,
+    ) -> Job:
+        """A new queued job; on the disk when this returns, with what `beside` wrote.
+
+        Raises QueueFull if `most_waiting` jobs wait already, and what `beside` raises.
+        """
+        with self.database.writing() as connection:
+            if most_waiting is not None:
+                waiting = _waiting(connection)
+                if waiting >= most_waiting:
+                    raise QueueFull(waiting)
+            row = new_row(new_id("video"), request, self._clock())
+            job = job_of(connection.execute(sa.insert(jobs).values(row).returning(*jobs.c)).one())
+            events.note(connection, job.number, 1, job.created_at, "queued", {})
+            for write in beside:
+                write(connection, job)
+        return job
 
     def get(self, job_id: str) -> Job | None:
         rows = self._read(sa.select(jobs).where(jobs.c.id == job_id))
-        return _job(rows[0]) if rows else None
+        return job_of(rows[0]) if rows else None
 
     def page(self, *, after: str | None, limit: int, newest_first: bool) -> list[Job]:
         """Up to `limit` jobs behind the one with id `after`. Raises KeyError if that is unknown."""
@@ -62,29 +105,39 @@ class JobStore:
             column = jobs.c.number
             query = query.where(column < last.number if newest_first else column > last.number)
         order = jobs.c.number.desc() if newest_first else jobs.c.number.asc()
-        return [_job(row) for row in self._read(query.order_by(order))]
+        return [job_of(row) for row in self._read(query.order_by(order))]
 
     def cancel(self, job_id: str) -> Job | None:
         """Ends a job that has not ended; the job as it is now, None if unknown."""
-        change = (
-            sa.update(jobs)
-            .where(jobs.c.id == job_id, jobs.c.state.not_in(ENDED))
-            .values(state="cancelled", completed_at=self._clock(), fence=jobs.c.fence + 1)
-        )
-        self._write(change)
+        mine = (jobs.c.id == job_id, jobs.c.state.not_in(ENDED))
+        change = {"fence": jobs.c.fence + 1, "lease_owner": None}
+        with self.database.writing() as connection:
+            self._finish(connection, mine, "cancelled", change, {})
         return self.get(job_id)
 
     def delete(self, job_id: str) -> bool:
         """Forgets a job, whatever its state; False if unknown."""
-        return self._write(sa.delete(jobs).where(jobs.c.id == job_id)) == 1
+        gone = sa.delete(jobs).where(jobs.c.id == job_id).returning(jobs.c.number)
+        with self.database.writing() as connection:
+            row = connection.execute(gone).one_or_none()
+            if row is not None:
+                events.forget(connection, row.number)
+        return row is not None
 
     def position(self, job: Job) -> int | None:
         """1 for the next to start; None unless queued."""
-        if job.state != "queued":
-            return None
-        ahead = sa.select(sa.func.count()).select_from(jobs)
-        ahead = ahead.where(jobs.c.state == "queued", jobs.c.number <= job.number)
-        return int(self._read(ahead)[0][0])
+        return self.positions([job])[job.id]
+
+    def positions(self, found: Sequence[Job]) -> dict[str, int | None]:
+        """`position` of each, by id."""
+        queued = [job for job in found if job.state == "queued"]
+        places: dict[str, int | None] = {job.id: None for job in found}
+        if queued:
+            rows = [(job.number, job.request.owner, job.request.priority) for job in queued]
+            with self.database.reading() as connection:
+                at = queueing.positions(connection, rows)
+            places.update({job.id: place for job, place in zip(queued, at, strict=True)})
+        return places
 
     def counts(self) -> dict[str, int]:
         """Jobs by state; states without jobs are 0."""
@@ -93,125 +146,223 @@ class JobStore:
         found = {row.state: int(row.number) for row in self._read(query)}
         return {state: found.get(state, 0) for state in ("queued", "in_progress", *ENDED)}
 
+    def waiting_by_priority(self) -> dict[int, int]:
+        number = sa.func.count().label("number")
+        query = sa.select(jobs.c.priority, number).where(jobs.c.state == "queued")
+        return {row.priority: row.number for row in self._read(query.group_by(jobs.c.priority))}
+
     def known_ids(self) -> set[str]:
         return {row[0] for row in self._read(sa.select(jobs.c.id))}
+
+    def events(self, job: Job, after: int = 0) -> list[JobEvent]:
+        """What happened to it behind the event with that number, oldest first."""
+        with self.database.reading() as connection:
+            return events.read(connection, job.number, after)
+
+    # ---- results -------------------------------------------------------------------------------
+
+    def results(self, *, expiring_before: float | None = None, limit: int = 100) -> list[Job]:
+        """Completed jobs whose files are there, oldest first; those that expire before an instant
+        only, if one is given."""
+        query = sa.select(jobs).where(jobs.c.state == "completed", sa.not_(jobs.c.expired))
+        if expiring_before is not None:
+            query = query.where(jobs.c.expires_at < expiring_before)
+        query = query.order_by(jobs.c.completed_at, jobs.c.number).limit(limit)
+        return [job_of(row) for row in self._read(query)]
+
+    def forget_result(self, job_id: str) -> bool:
+        """Writes down that the files go; call it before they do. False if they are gone already."""
+        mine = (jobs.c.id == job_id, jobs.c.state == "completed", sa.not_(jobs.c.expired))
+        with self.database.writing() as connection:
+            return self._change(connection, mine, {"expired": True}, "expired", {}) is not None
 
     # ---- asked for by the worker ---------------------------------------------------------------
 
     def claim(self, owner: str) -> Job | None:
-        """The oldest job that may start, now `owner`'s for LEASE_SECONDS; None if there is none."""
+        """The job that is next, `owner`'s from now on while it is renewed; None if none may start.
+
+        Its attempt counts as a strike until `renew` tells of a chunk more.
+        """
         now = self._clock()
-        first = (
-            sa.select(jobs.c.number)
-            .where(jobs.c.state == "queued", jobs.c.not_before <= now)
-            .order_by(jobs.c.number)
-            .limit(1)
-        )
-        change = (
-            sa.update(jobs)
-            .where(jobs.c.number == first.scalar_subquery())
-            .values(
-                state="in_progress",
-                attempt=jobs.c.attempt + 1,
-                fence=jobs.c.fence + 1,
-                lease_owner=owner,
-                lease_expires_at=now + LEASE_SECONDS,
-                progress=0.0,
-                started_at=now,
+        with self.database.writing() as connection:
+            if self.database.is_shared:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(CLAIM_LOCK)))
+            row = queueing.next_job(connection, now)
+            if row is None:
+                return None
+            change = {
+                "state": "in_progress",
+                "attempt": row.attempt + 1,
+                "strikes": row.strikes + 1,
+                "fence": row.fence + 1,
+                "lease_owner": owner,
+                "started_at": max(now, row.created_at),
+            }
+            mine = (jobs.c.number == row.number, jobs.c.state == "queued")
+            taken = self._change(
+                connection, mine, change, "started", {"attempt": change["attempt"]}
             )
-            .returning(*jobs.c)
-        )
-        with self._engine.begin() as connection:
-            row = connection.execute(change).one_or_none()
-        return _job(row) if row else None
+        return job_of(taken) if taken is not None else None
 
     def renew(self, job: Job, **values: Any) -> None:
-        """Extends the lease and notes progress. Raises LeaseLost."""
-        self._held(job, lease_expires_at=self._clock() + LEASE_SECONDS, **values)
+        """A heartbeat. Raises LeaseLost."""
+        with self.database.writing() as connection:
+            change = jobs.update().where(*_held(job)).values(beat=jobs.c.beat + 1, **values)
+            if connection.execute(change).rowcount != 1:
+                raise LeaseLost(job.id)
+
+    def advance(self, job: Job, *, checkpoint: int, progress: float, detail: dict[str, Any]) -> Job:
+        """So many chunks need not be made again; a heartbeat too. Raises LeaseLost.
+
+        What `detail` tells goes to those who follow the job.
+        """
+        change: dict[str, Any] = {"beat": jobs.c.beat + 1, "progress": progress}
+        if checkpoint > job.checkpoint:
+            change |= {"checkpoint": checkpoint, "strikes": 0}
+        told = {"progress": round(progress, 4), "checkpoint": checkpoint} | detail
+        with self.database.writing() as connection:
+            row = self._change(connection, _held(job), change, "progress", told)
+        if row is None:
+            raise LeaseLost(job.id)
+        return job_of(row)
 
     def note_recognised(self, job: Job, words: Sequence[str]) -> None:
         """Raises LeaseLost."""
-        self._held(job, recognised_json=msgspec.json.encode(list(words)))
+        self.renew(job, recognised_json=msgspec.json.encode(list(words)))
 
-    def complete(self, job: Job, peak_memory_mb: float | None) -> Job:
+    def complete(
+        self,
+        job: Job,
+        peak_memory_mb: float | None,
+        *,
+        run_seconds: float | None = None,
+        stages: Mapping[str, float] | None = None,
+        result: Mapping[str, Any] | None = None,
+        expires_at: float | None = None,
+    ) -> Job:
         """The result is stored; the job as it is now. Raises LeaseLost."""
-        self._end(job, "completed", progress=1.0, peak_memory_mb=peak_memory_mb)
-        done = self.get(job.id)
-        if done is None:
-            raise LeaseLost(job.id)
-        return done
+        change = {
+            "progress": 1.0,
+            "peak_memory_mb": peak_memory_mb,
+            "run_seconds": run_seconds,
+            "stages_json": text_of(dict(stages or {})),
+            "result_json": text_of(dict(result or {})),
+            "expires_at": expires_at,
+        }
+        return self._end(job, "completed", change, {})
 
-    def fail(self, job: Job, code: str, message: str) -> None:
+    def fail(self, job: Job, code: str, message: str, run_seconds: float | None = None) -> Job:
         """Raises LeaseLost."""
-        self._end(job, "failed", error_code=code, error_message=message)
+        change = {"error_code": code, "error_message": message, "run_seconds": run_seconds}
+        return self._end(job, "failed", change, {"code": code, "message": message})
 
-    def put_back(self, job: Job, *, delay: float = 0.0, counted: bool = True) -> None:
+    def put_back(
+        self,
+        job: Job,
+        *,
+        delay: float = 0.0,
+        counted: bool = True,
+        reason: str = "engine_lost",
+    ) -> Job:
         """Queued again, not before `delay` seconds from now. Raises LeaseLost.
 
-        counted: whether this attempt counts; after MAX_ATTEMPTS the job fails instead.
+        counted: whether this attempt counts; after MAX_ATTEMPTS without a chunk more the job fails
+        with `reason` as its code instead. The job as it is now.
         """
-        if counted and job.attempt >= MAX_ATTEMPTS:
-            message = f"The engine was lost during each of {job.attempt} attempts."
-            self.fail(job, "engine_lost", message)
-            return
-        self._held(
-            job,
-            state="queued",
-            progress=0.0,
-            lease_owner=None,
-            lease_expires_at=None,
-            not_before=self._clock() + delay,
-            attempt=job.attempt if counted else job.attempt - 1,
-        )
+        with self.database.writing() as connection:
+            row = connection.execute(sa.select(jobs).where(*_held(job))).one_or_none()
+            if row is None:
+                raise LeaseLost(job.id)
+            if counted and row.strikes >= MAX_ATTEMPTS:
+                said = f"It was lost in each of the last {row.strikes} attempts: {reason}."
+                change = {"error_code": reason, "error_message": said}
+                told = {"code": reason, "message": said}
+                ended = self._finish(connection, _held(job), "failed", change, told)
+                assert ended is not None, job.id
+                return job_of(ended)
+            back = {
+                "state": "queued",
+                "lease_owner": None,
+                "not_before": self._clock() + min(delay, queueing.LONGEST_DELAY),
+                "attempt": row.attempt if counted else row.attempt - 1,
+                "strikes": row.strikes if counted else max(0, row.strikes - 1),
+            }
+            queued = self._change(connection, _held(job), back, "requeued", {"reason": reason})
+            assert queued is not None, job.id
+        return job_of(queued)
 
-    def recover(self, dead: Callable[[str], bool]) -> int:
-        """Puts back jobs whose lease is over or whose owner is `dead`; how many."""
-        running = sa.select(jobs).where(jobs.c.state == "in_progress")
-        stale = [
-            _job(row)
-            for row in self._read(running)
-            if row.lease_expires_at < self._clock() or dead(row.lease_owner)
-        ]
-        for job in stale:
-            try:
-                self.put_back(job)
-            except LeaseLost:
-                continue  # somebody else has moved it meanwhile, which is as good
-        return len(stale)
+    def recover(self, dead: Callable[[str], bool]) -> list[Job]:
+        """Puts back jobs whose lease has lapsed or whose owner is `dead`; as they are now.
+
+        A lease lapses when this store has seen its heartbeats stand still for its length, so call
+        it every second or so.
+        """
+        running = self._read(sa.select(jobs).where(jobs.c.state == "in_progress"))
+        lapsed = self._watch.lapsed((row.number, row.fence, row.beat) for row in running)
+        moved = []
+        for row in running:
+            if row.number in lapsed or dead(row.lease_owner):
+                try:
+                    moved.append(self.put_back(job_of(row), reason="worker_lost"))
+                except LeaseLost:
+                    continue  # somebody else has moved it meanwhile, which is as good
+        return moved
 
     # ---- transactions --------------------------------------------------------------------------
 
-    def _end(self, job: Job, state: JobState, **values: Any) -> None:
-        self._held(job, state=state, completed_at=self._clock(), lease_owner=None, **values)
-
-    def _held(self, job: Job, **values: Any) -> None:
-        mine = (jobs.c.id == job.id, jobs.c.fence == job.fence, jobs.c.state == "in_progress")
-        if self._write(sa.update(jobs).where(*mine).values(values)) != 1:
+    def _end(
+        self, job: Job, state: EndState, change: dict[str, Any], told: Mapping[str, Any]
+    ) -> Job:
+        with self.database.writing() as connection:
+            row = self._finish(connection, _held(job), state, change, told)
+        if row is None:
             raise LeaseLost(job.id)
+        return job_of(row)
 
-    def _write(self, statement: sa.Update | sa.Delete) -> int:
-        with self._engine.begin() as connection:
-            return connection.execute(statement).rowcount
+    def _finish(
+        self,
+        connection: sa.Connection,
+        mine: Sequence[sa.ColumnElement[bool]],
+        state: EndState,
+        change: dict[str, Any],
+        told: Mapping[str, Any],
+    ) -> sa.Row[Any] | None:
+        """Ends a job, no earlier than it began."""
+        now = self._clock()
+        began = sa.func.coalesce(jobs.c.started_at, jobs.c.created_at)
+        change = {
+            "state": state,
+            "completed_at": sa.case((began > now, began), else_=now),
+            "lease_owner": None,
+        } | change
+        return self._change(connection, mine, change, state, told)
+
+    def _change(
+        self,
+        connection: sa.Connection,
+        mine: Sequence[sa.ColumnElement[bool]],
+        change: dict[str, Any],
+        kind: EventKind,
+        told: Mapping[str, Any],
+    ) -> sa.Row[Any] | None:
+        """Changes the one row that is `mine`, and tells; None if there is none."""
+        change = change | {"events": jobs.c.events + 1}
+        update = jobs.update().where(*mine).values(change).returning(*jobs.c)
+        row = connection.execute(update).one_or_none()
+        if row is not None:
+            events.note(connection, row.number, row.events, self._clock(), kind, told)
+        return row
 
     def _read(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
-        with self._engine.connect().execution_options(**READ) as connection:
+        with self.database.reading() as connection:
             return connection.execute(query).all()
 
 
-def _job(row: sa.Row[Any]) -> Job:
-    return Job(
-        number=row.number,
-        id=row.id,
-        state=row.state,
-        request=msgspec.json.decode(row.request_json, type=JobRequest),
-        attempt=row.attempt,
-        fence=row.fence,
-        progress=row.progress,
-        recognised=msgspec.json.decode(row.recognised_json, type=list[str]),
-        error_code=row.error_code,
-        error_message=row.error_message,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        completed_at=row.completed_at,
-        peak_memory_mb=row.peak_memory_mb,
-    )
+def _held(job: Job) -> tuple[sa.ColumnElement[bool], ...]:
+    """The job's row, as long as it is whose fence it bears."""
+    return (jobs.c.id == job.id, jobs.c.fence == job.fence, jobs.c.state == "in_progress")
+
+
+def _waiting(connection: sa.Connection) -> int:
+    query = sa.select(sa.func.count()).where(jobs.c.state == "queued")
+    return int(connection.execute(query).scalar_one())

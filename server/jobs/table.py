@@ -1,10 +1,8 @@
-"""The `jobs` table and the SQLite database it lives in. No logic of jobs (store.py)."""
-
-from pathlib import Path
-from typing import Any
+"""The tables of the job store, as they are after the last migration. No logic (store.py), no steps
+from older files (migrations.py).
+"""
 
 import sqlalchemy as sa
-from sqlalchemy import event
 
 metadata = sa.MetaData()
 
@@ -19,7 +17,7 @@ jobs = sa.Table(
     sa.Column("attempt", sa.Integer, nullable=False, default=0),
     sa.Column("fence", sa.Integer, nullable=False, default=0),
     sa.Column("lease_owner", sa.String(128)),
-    sa.Column("lease_expires_at", sa.Float),
+    sa.Column("lease_expires_at", sa.Float),  # unused; files of the first version have it
     sa.Column("not_before", sa.Float, nullable=False, default=0.0),
     sa.Column("progress", sa.Float, nullable=False, default=0.0),
     sa.Column("recognised_json", sa.LargeBinary, nullable=False, default=b"[]"),
@@ -29,36 +27,43 @@ jobs = sa.Table(
     sa.Column("started_at", sa.Float),
     sa.Column("completed_at", sa.Float),
     sa.Column("peak_memory_mb", sa.Float),
+    sa.Column("owner", sa.String(128), nullable=False, server_default=""),
+    sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("cost", sa.Float, nullable=False, server_default="0"),
+    sa.Column("beat", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("strikes", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("checkpoint", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("events", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("run_seconds", sa.Float),
+    sa.Column("stages_json", sa.Text),
+    sa.Column("result_json", sa.Text),
+    sa.Column("expires_at", sa.Float),
+    sa.Column("expired", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index("jobs_by_state", "state", "number"),
+    sa.Index("jobs_by_turn", "state", "owner", "priority", "number"),
     sqlite_autoincrement=True,
 )
 
-READ = {"onbeat_read": True}
-"""Execution option of a transaction that only reads: it begins deferred and blocks no writer."""
+job_events = sa.Table(
+    "job_events",
+    metadata,
+    sa.Column("job", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("data_json", sa.Text, nullable=False),
+)
 
+job_turns = sa.Table(
+    "job_turns",
+    metadata,
+    sa.Column("owner", sa.String(128), primary_key=True),
+    sa.Column("served", sa.Float, nullable=False),
+)
 
-def open_database(path: Path) -> sa.Engine:
-    """The database at `path`, made if need be: WAL, one writer at a time, waits up to 5 s.
-
-    Raises sqlalchemy.exc.OperationalError if it cannot be opened.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    engine = sa.create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=8)
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    with engine.begin() as connection:
-        metadata.create_all(connection)
-    return engine
-
-
-def _prepare(connection: Any, _record: Any) -> None:
-    """Transactions are begun by `_begin`; a commit has reached the disk when it returns."""
-    connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "busy_timeout=5000", "synchronous=FULL"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: sa.Connection) -> None:
-    """A transaction that reads and then writes must hold the write lock from the start."""
-    deferred = connection.get_execution_options().get("onbeat_read", False)
-    connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")
+schema_version = sa.Table(
+    "schema_version",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("applied_at", sa.Float, nullable=False),
+)

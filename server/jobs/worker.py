@@ -5,15 +5,9 @@ crash of the whole server the next one finds the job and does the same.
 """
 
 import logging
-import os
-import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-
-import psutil
 
 from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.attempt import (
@@ -25,44 +19,15 @@ from onbeat.server.jobs.attempt import (
     Stopped,
 )
 from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.owner import Owner
 from onbeat.server.jobs.store import JobStore, LeaseLost
 
 log = logging.getLogger("onbeat.jobs")
 
 LOOK_SECONDS = 0.25
-HEARTBEAT_SECONDS = 5.0
+BEATS_PER_LEASE = 6
+REAP_SECONDS = 1.0
 JOIN_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """Who holds a lease: a process, told apart from later ones with the same number."""
-
-    host: str
-    pid: int
-    started: int
-    token: str
-
-    @staticmethod
-    def here() -> "Owner":
-        started = int(psutil.Process().create_time())
-        host, token = socket.gethostname(), secrets.token_hex(4)
-        return Owner(host=host, pid=os.getpid(), started=started, token=token)
-
-    def __str__(self) -> str:
-        return f"{self.host}/{self.pid}/{self.started}/{self.token}"
-
-    def knows_dead(self, text: str) -> bool:
-        """Whether the owner named `text` certainly does not run any more."""
-        host, pid, started, token = text.split("/")
-        if host != self.host:
-            return False
-        if int(pid) == self.pid:
-            return token != self.token
-        try:
-            return int(psutil.Process(int(pid)).create_time()) != int(started)
-        except psutil.NoSuchProcess:
-            return True
 
 
 class JobWorker:
@@ -86,7 +51,9 @@ class JobWorker:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
-        self._beaten_at = 0.0
+        self._beaten_at = self._reaped_at = 0.0
+        self.watchers: list[Callable[[str], None]] = []
+        """Told the id of each job that this worker changes, on the worker's threads."""
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
     def start(self) -> None:
@@ -133,9 +100,11 @@ class JobWorker:
 
     def _look(self) -> None:
         now = time.monotonic()
-        if now - self._beaten_at >= HEARTBEAT_SECONDS:
+        if now - self._beaten_at >= self._store.lease_seconds / BEATS_PER_LEASE:
             self._beaten_at = now
             self._keep_leases()
+        if now - self._reaped_at >= REAP_SECONDS:
+            self._reaped_at = now
             self._recover()
         while len(self._running) < self._slots and self._door.state == "ready":
             if not self._claim():
@@ -148,7 +117,8 @@ class JobWorker:
             return False
         assert ready is not None, "an engine that is ready has announced itself"
         self._started(job)
-        attempt = Attempt(job, ready, self._door, self._store, self._artifacts)
+        self._tell(job.id)
+        attempt = Attempt(job, ready, self._door, self._store, self._artifacts, self._tell)
         thread = threading.Thread(target=self._attempt, args=(attempt,), name=f"job-{job.number}")
         with self._lock:
             self._running[job.id] = (attempt, thread)
@@ -165,9 +135,17 @@ class JobWorker:
                 attempt.stop()
 
     def _recover(self) -> None:
-        count = self._store.recover(self._owner.knows_dead)
-        if count:
-            log.info("%d interrupted jobs are queued again", count)
+        moved = self._store.recover(self._owner.knows_dead)
+        for job in moved:
+            self._tell(job.id)
+            if job.ended:
+                self._finished("failed", 0.0)
+        if moved:
+            log.info("%d interrupted jobs were taken up", len(moved))
+
+    def _tell(self, job_id: str) -> None:
+        for watcher in self.watchers:
+            watcher(job_id)
 
     # ---- an attempt's thread -------------------------------------------------------------------
 
@@ -182,6 +160,7 @@ class JobWorker:
         finally:
             with self._lock:
                 del self._running[job.id]
+            self._tell(job.id)
             self._wake.set()
 
     def _settle(self, attempt: Attempt) -> None:
@@ -194,19 +173,23 @@ class JobWorker:
             raise
         except EngineLost:
             log.warning("job %s lost its engine in attempt %d", job.id, job.attempt)
-            self._store.put_back(job)
+            self._put_back(job)
         except NotNow as later:
-            self._store.put_back(job, delay=later.delay, counted=False)
+            self._store.put_back(job, delay=later.delay, counted=False, reason="no_room")
         except Stopped:
-            self._store.put_back(job, counted=False)
+            self._store.put_back(job, counted=False, reason="server_stopped")
         except JobFailed as error:
-            self._fail(job, error.code, str(error))
+            self._fail(attempt, error.code, str(error))
         except OSError as error:
-            self._fail(job, "storage_failed", f"The result could not be written: {error}.")
+            self._fail(attempt, "storage_failed", f"The result could not be written: {error}.")
         except Exception:
             log.exception("job %s failed", job.id)
-            self._fail(job, "internal_error", "The server failed on this job; see its log.")
+            self._fail(attempt, "internal_error", "The server failed on this job; see its log.")
 
-    def _fail(self, job: Job, code: str, message: str) -> None:
-        self._store.fail(job, code, message)
-        self._finished("failed", time.time() - (job.started_at or job.created_at))
+    def _put_back(self, job: Job) -> None:
+        if self._store.put_back(job).ended:
+            self._finished("failed", 0.0)
+
+    def _fail(self, attempt: Attempt, code: str, message: str) -> None:
+        self._store.fail(attempt.job, code, message, attempt.seconds)
+        self._finished("failed", attempt.seconds)

@@ -314,7 +314,7 @@ def test_a_stopped_server_puts_its_jobs_back(start_server: StartServer, tmp_path
 
 
 def test_a_full_disk_is_said_as_such(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **_more: object) -> None:
         raise OperationalError("INSERT", {}, Exception("database or disk is full"))
 
     monkeypatch.setattr("onbeat.server.jobs.store.JobStore.add", full)

@@ -1,0 +1,125 @@
+"""The database behind the job store: a SQLite file, or Postgres by its URL. Knows no jobs.
+
+SQLite: WAL, one writer at a time, a commit has reached the disk when it returns. Postgres: servers
+share it; no transaction may sit idle for long, so that a stopped server cannot hold others up.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError
+
+from onbeat.server.jobs.migrations import SchemaTooNew, migrate
+
+READ = {"onbeat_read": True}
+"""Execution option of a transaction that only reads: it begins deferred and blocks no writer."""
+BUSY_MS = 5000
+"""How long a writer of one SQLite file waits for a writer of another process."""
+IDLE_MS, STATEMENT_MS = 10_000, 30_000
+CONNECT_SECONDS = 5
+SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+class DatabaseError(ValueError):
+    """A database that cannot be used; the text names it and says why."""
+
+
+class Database:
+    """Connections and transactions. Thread-safe."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self.is_shared = engine.dialect.name == "postgresql"
+        """Whether other servers may use it."""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self.engine.connect().execution_options(**READ) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One transaction, committed at the end. On SQLite writers of this process stand in line
+        here, as its own way of waiting is to try again after longer and longer pauses."""
+        if self.is_shared:
+            with self.engine.begin() as connection:
+                yield connection
+        else:
+            with self._lock, self.engine.begin() as connection:
+                yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def open_database(where: Path | str) -> Database:
+    """The database in the file `where`, or at that URL, with tables of today.
+
+    Raises DatabaseError for a URL that cannot be used, a driver that is missing, a database that
+    was made by a newer version; sqlalchemy.exc.OperationalError if it cannot be reached or opened.
+    """
+    engine = _file(where) if isinstance(where, Path) else _postgres(where)
+    database = Database(engine)
+    try:
+        with database.writing() as connection:
+            migrate(connection)
+    except SchemaTooNew as error:
+        database.close()
+        raise DatabaseError(f"database: {error}") from error
+    return database
+
+
+def _file(path: Path) -> sa.Engine:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=8)
+    event.listen(engine, "connect", _prepare_file)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare_file(connection: Any, _record: Any) -> None:
+    """Transactions are begun by `_begin`; a commit has reached the disk when it returns."""
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", f"busy_timeout={BUSY_MS}", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """A transaction that reads and then writes must hold the write lock from the start."""
+    deferred = connection.get_execution_options().get("onbeat_read", False)
+    connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")
+
+
+def _postgres(text: str) -> sa.Engine:
+    try:
+        url = sa.make_url(text)
+    except ArgumentError as error:
+        raise DatabaseError("database_url: not a URL; allowed: postgresql://...") from error
+    if url.drivername not in SCHEMES:
+        raise DatabaseError(f"database_url: {url.drivername!r}; allowed: postgresql://...")
+    try:
+        engine = sa.create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            pool_size=4,
+            max_overflow=8,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": CONNECT_SECONDS},
+        )
+    except ModuleNotFoundError as error:
+        message = "database_url: Postgres needs the extra: pip install 'onbeat[postgres]'"
+        raise DatabaseError(message) from error
+    event.listen(engine, "connect", _prepare_postgres)
+    return engine
+
+
+def _prepare_postgres(connection: Any, _record: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS}")
+        cursor.execute(f"SET statement_timeout = {STATEMENT_MS}")
+    connection.commit()

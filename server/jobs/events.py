@@ -1,0 +1,59 @@
+"""What happened to a job, in order: a row for each change, written in the change's transaction.
+
+So whoever follows a job misses nothing and sees nothing that did not happen, also after a restart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+
+from onbeat.server.jobs.table import job_events
+
+EventKind = Literal[
+    "queued", "started", "progress", "requeued", "completed", "failed", "cancelled", "expired"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent:
+    """`seq` rises by one from event to event of a job, from 1; `at` in Unix seconds."""
+
+    seq: int
+    at: float
+    kind: EventKind
+    data: dict[str, Any]
+
+
+def note(
+    connection: sa.Connection,
+    job: int,
+    seq: int,
+    at: float,
+    kind: EventKind,
+    data: Mapping[str, Any],
+) -> None:
+    """Adds an event; its number was taken from the job's row in the same transaction."""
+    text = msgspec.json.encode(dict(data)).decode()
+    values = {"job": job, "seq": seq, "at": at, "kind": kind, "data_json": text}
+    connection.execute(sa.insert(job_events).values(values))
+
+
+def read(connection: sa.Connection, job: int, after: int) -> list[JobEvent]:
+    """The events of a job behind number `after`, oldest first."""
+    query = sa.select(job_events).where(job_events.c.job == job, job_events.c.seq > after)
+    return [
+        JobEvent(
+            seq=row.seq,
+            at=row.at,
+            kind=row.kind,
+            data=msgspec.json.decode(row.data_json, type=dict[str, Any]),
+        )
+        for row in connection.execute(query.order_by(job_events.c.seq))
+    ]
+
+
+def forget(connection: sa.Connection, job: int) -> None:
+    connection.execute(sa.delete(job_events).where(job_events.c.job == job))

@@ -1,0 +1,54 @@
+"""A row of `jobs` to a `Job`, and a request to a new row. Plain; no statements."""
+
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from onbeat.server.jobs.job import Job, JobRequest
+
+
+def job_of(row: sa.Row[Any]) -> Job:
+    return Job(
+        number=row.number,
+        id=row.id,
+        state=row.state,
+        request=msgspec.json.decode(row.request_json, type=JobRequest),
+        attempt=row.attempt,
+        fence=row.fence,
+        strikes=row.strikes,
+        progress=row.progress,
+        checkpoint=row.checkpoint,
+        recognised=msgspec.json.decode(row.recognised_json, type=list[str]),
+        error_code=row.error_code,
+        error_message=row.error_message,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        completed_at=row.completed_at,
+        peak_memory_mb=row.peak_memory_mb,
+        run_seconds=row.run_seconds,
+        stages=msgspec.json.decode(row.stages_json, type=dict[str, float])
+        if row.stages_json
+        else {},
+        result=msgspec.json.decode(row.result_json, type=dict[str, Any]) if row.result_json else {},
+        expires_at=row.expires_at,
+        expired=row.expired,
+    )
+
+
+def new_row(job_id: str, request: JobRequest, now: float) -> dict[str, Any]:
+    return {
+        "id": job_id,
+        "state": "queued",
+        "request_json": msgspec.json.encode(request),
+        "seed": request.seed,
+        "owner": request.owner,
+        "priority": request.priority,
+        "cost": float(request.frames),
+        "created_at": now,
+        "events": 1,
+    }
+
+
+def text_of(value: dict[str, Any] | None) -> str | None:
+    return msgspec.json.encode(value).decode() if value else None
