@@ -85,6 +85,21 @@ class Settings(MediaSettings):
     max_jobs_running: int = Field(2, ge=1, le=64, description="jobs generated at the same time")
     max_jobs_queued: int = Field(1000, ge=1, description="jobs waiting at most")
     max_video_seconds: float = Field(120, gt=0, le=3600, description="longest video a job makes")
+    artifacts: str = Field(
+        "", description="where results lie: a folder, or s3://bucket/prefix; empty: in data_dir"
+    )
+    artifacts_max_mib: int = Field(
+        20480, ge=0, description="space of all results, beyond which the oldest go; 0 no limit"
+    )
+    artifacts_min_free_mib: int = Field(
+        512, ge=0, description="disk space below which no job is taken"
+    )
+    artifacts_keep_hours: float = Field(
+        24, ge=0, description="how long a result is kept; 0 for ever"
+    )
+    artifacts_redirect: bool = Field(
+        False, description="send those who download to the bucket itself, by a signed address"
+    )
     recordings_max_mib: int = Field(
         10240, ge=0, description="disk space of all recordings; 0 takes none"
     )

@@ -23,15 +23,14 @@ from onbeat.server.api.viewers import Viewers
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.messages import EngineDown, EngineReady, EngineStats, Event, TraceReply
-from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.places import open_artifacts
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.jobs.worker import JobWorker
 from onbeat.server.launch import database_of
 
 log = logging.getLogger("onbeat.api")
 
-ARTIFACTS = "artifacts"
 STATUS_TICKS = 2
 """Viewers get a status message every so many ticks: once a second."""
 JOB_TICKS = 2
@@ -54,7 +53,7 @@ class Front:
         self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
         self.traces = Traces(hub)
         self.store = JobStore(database_of(settings), lease_seconds=settings.lease_seconds)
-        self.artifacts = Artifacts(settings.data_dir / ARTIFACTS)
+        self.artifacts = open_artifacts(settings)
         self.worker = JobWorker(
             self.store,
             self.artifacts,
@@ -73,6 +72,7 @@ class Front:
         self.hub.listen(self._hear)
         self.hub.start()
         await asyncio.to_thread(self.worker.start)
+        self.artifacts.start()
         self.recordings.start()
         self._beat = asyncio.create_task(self._beating(), name="beat")
 
@@ -84,6 +84,7 @@ class Front:
         await self.recordings.close()
         await self.sessions.close_all()
         await asyncio.to_thread(self.worker.close)
+        await asyncio.to_thread(self.artifacts.close)
         await asyncio.to_thread(self.hub.close)
         self.store.close()
         await self.media.close()

@@ -28,21 +28,22 @@ class MediaFile(FileResponse):
         asked, only_if = headers.get("range"), headers.get("if-range")
         if asked is not None and (only_if is None or self._should_use_range(only_if)):
             if asked.strip().lower().startswith("bytes"):
-                self._check(asked)
+                assert self.stat_result is not None
+                check_range(asked, self.stat_result.st_size)
             else:  # a unit that a server does not know is no range at all (RFC 9110, 14.2)
                 others = [(k, v) for k, v in scope["headers"] if k.lower() != b"range"]
                 scope = {**scope, "headers": others}
         await super().__call__(scope, receive, send)
 
-    def _check(self, asked: str) -> None:
-        assert self.stat_result is not None
-        size = self.stat_result.st_size
-        pairs = re.findall(r"(\d*)-(\d*)", asked)
-        if not RANGES.fullmatch(asked) or not all(_within(a, b, size) for a, b in pairs):
-            message = f"range: {shown(asked)} is not allowed"
-            message += f"; allowed: bytes=FIRST-LAST within {size} bytes"
-            headers = {"content-range": f"bytes */{size}"}
-            raise ApiError(416, "range_not_satisfiable", message, param="range", headers=headers)
+
+def check_range(asked: str, size: int) -> None:
+    """Raises ApiError 416 if that is no range of bytes, or not of a file of this size."""
+    pairs = re.findall(r"(\d*)-(\d*)", asked)
+    if not RANGES.fullmatch(asked) or not all(_within(a, b, size) for a, b in pairs):
+        message = f"range: {shown(asked)} is not allowed"
+        message += f"; allowed: bytes=FIRST-LAST within {size} bytes"
+        headers = {"content-range": f"bytes */{size}"}
+        raise ApiError(416, "range_not_satisfiable", message, param="range", headers=headers)
 
 
 def _within(first: str, last: str, size: int) -> bool:

@@ -7,13 +7,14 @@ import asyncio
 import time
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
+from onbeat.server.api.artifact_files import artifact_response
 from onbeat.server.api.body import FORM_TYPE, JSON_TYPE, json_or_form_body, schema_of
 from onbeat.server.api.errors import ApiError, not_found, unavailable
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import served
-from onbeat.server.api.media_file import MediaFile, media_file
+from onbeat.server.api.media_file import MediaFile
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.api.schemas import Strict
 from onbeat.server.api.video_schema import (
@@ -24,8 +25,9 @@ from onbeat.server.api.video_schema import (
     resolve,
     view,
 )
-from onbeat.server.jobs.artifacts import MEDIA_TYPE, Variant
+from onbeat.server.jobs.formats import Variant
 from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.keeping import NoRoom
 from onbeat.server.jobs.store import QueueFull
 
 router = APIRouter(prefix="/v1/videos", tags=["videos"])
@@ -51,6 +53,7 @@ async def create_video(
 ) -> Video:
     """Queues a job; it is on disk when this answers."""
     request = resolve(body, served(front.hub), front.settings.max_video_seconds, owner)
+    await _check_room(front)
     try:
         job = await asyncio.to_thread(
             front.store.add, request, most_waiting=front.settings.max_jobs_queued
@@ -117,15 +120,22 @@ async def cancel_video(front: FrontDep, video_id: str, response: Response) -> Vi
 
 @router.head("/{video_id}/content", include_in_schema=False)
 @router.get("/{video_id}/content", operation_id="video_content", response_class=MediaFile)
-async def video_content(front: FrontDep, video_id: str, variant: Variant = "video") -> MediaFile:
+async def video_content(
+    front: FrontDep, request: Request, video_id: str, variant: Variant = "video"
+) -> Response:
     """The MP4 file, its WebP thumbnail or its JPEG sheet; ranges and ETag are understood."""
     job = await _job(front, video_id)
     if job.state != "completed":
         raise _no_content(job)
-    file = await media_file(front.artifacts.path(job.id, variant), MEDIA_TYPE[variant])
-    if file is None:
-        raise ApiError(410, "content_gone", "The file of this video is not there any more.")
-    return file
+    return await artifact_response(front, request, job.id, variant)
+
+
+async def _check_room(front: Front) -> None:
+    """Raises ApiError 507 if the result could not be written."""
+    try:
+        await asyncio.to_thread(front.artifacts.check_room)
+    except NoRoom as error:
+        raise ApiError(507, "insufficient_storage", str(error)) from error
 
 
 async def _job(front: Front, video_id: str) -> Job:

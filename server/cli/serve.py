@@ -1,5 +1,6 @@
 """`onbeat serve`: the front process (HTTP, WebRTC, jobs) with its engine process."""
 
+import errno
 import logging
 import socket
 import sys
@@ -30,6 +31,7 @@ def serve(
 
     from onbeat.server.api.app import create_app
     from onbeat.server.engine.process import EngineProcess
+    from onbeat.server.jobs.places import open_artifacts
     from onbeat.server.launch import (
         check_database,
         check_model,
@@ -46,6 +48,7 @@ def serve(
     prepare_data_dir(settings)
     lock = lock_data_dir(settings)
     check_database(settings)
+    open_artifacts(settings)  # a place that cannot be used is told before anything starts
     listener = _listen(settings)
     port = listener.getsockname()[1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -61,7 +64,8 @@ def serve(
     server.run(sockets=[listener])
     lock.close()
     if (reason := _never_ready(app)) is not None:
-        print(f"onbeat: the engine could not start: {reason}", file=sys.stderr)
+        given = f" (--weights {settings.weights})" if settings.weights else ""
+        print(f"onbeat: the engine could not start{given}: {reason}", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -87,10 +91,26 @@ def _listen(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         listener.close()
-        raise SettingsError(
-            f"port: {settings.port} on {settings.host} cannot be used ({error.strerror}); "
-            "choose another with --port, or 0 for a free one"
-        ) from error
+        raise _not_bound(settings, error) from error
     return listener
+
+
+def _not_bound(settings: Settings, error: Exception) -> SettingsError:
+    """Names the flag that is to blame."""
+    if isinstance(error, (socket.gaierror, UnicodeError)):
+        return SettingsError(
+            f"host: {settings.host!r} is no address and no known name; "
+            "allowed: an address of this machine, 0.0.0.0 or :: for all"
+        )
+    assert isinstance(error, OSError)
+    if error.errno == errno.EADDRNOTAVAIL:
+        return SettingsError(
+            f"host: {settings.host} is not an address of this machine; "
+            "choose another with --host, 0.0.0.0 or :: for all"
+        )
+    return SettingsError(
+        f"port: {settings.port} on {settings.host} cannot be used ({error.strerror}); "
+        "choose another with --port, or 0 for a free one"
+    )

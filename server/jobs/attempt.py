@@ -28,8 +28,9 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamRefused,
 )
-from onbeat.server.jobs.artifacts import SUFFIX, Artifacts, Variant
+from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.encode import Mp4Writer
+from onbeat.server.jobs.formats import VARIANTS, Variant
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.store import JobStore, LeaseLost
 
@@ -135,7 +136,7 @@ class Attempt:
         self._check_model()
         parts: dict[Variant, Path] = {
             variant: self._artifacts.part(self.job.id, self.job.fence, variant)
-            for variant in SUFFIX
+            for variant in VARIANTS
         }
         self._door.attach(self._stream_id, self._sink)
         try:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from onbeat.server.jobs.artifacts import bytes_in, force
+from onbeat.server.jobs.file_store import bytes_in, force
 from onbeat.server.jobs.muxing import Container, NothingRecorded, made_neat
 from onbeat.server.jobs.recording import StopReason
 

@@ -105,6 +105,23 @@ def test_a_taken_port_is_named() -> None:
     first.close()
 
 
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("nohost.invalid", "host: 'nohost.invalid' is no address and no known name"),
+        ("x" * 70 + ".example", "is no address and no known name"),
+        ("192.0.2.1", "host: 192.0.2.1 is not an address of this machine"),
+        ("2001:db8::1", "host: 2001:db8::1 is not an address of this machine"),
+    ],
+)
+def test_a_wrong_host_is_not_blamed_on_the_port(host: str, expected: str) -> None:
+    from onbeat.server.cli.serve import _listen
+    from onbeat.server.config import load_settings
+
+    with pytest.raises(SettingsError, match=expected):
+        _listen(load_settings(host=host, port=0))
+
+
 def test_the_version_is_an_option() -> None:
     import onbeat
 
@@ -116,11 +133,24 @@ def test_the_version_is_an_option() -> None:
     [
         (["--model", "nope"], "onbeat: model: 'nope'; allowed: mirror, toybox"),
         (["--weights", "/no/such/file"], "onbeat: weights: /no/such/file is not a file"),
+        (
+            ["--artifacts", "gopher://x"],
+            "onbeat: artifacts: 'gopher://x'; allowed: a folder, or s3://bucket or "
+            "s3://bucket/prefix",
+        ),
+        (
+            ["--artifacts", "/proc/results"],
+            "onbeat: artifacts: /proc/results cannot be used (No such file or directory)",
+        ),
     ],
 )
-def test_serve_refuses_a_wrong_model_before_it_starts(flags: list[str], expected: str) -> None:
+def test_serve_refuses_what_it_cannot_use_before_it_starts(
+    flags: list[str], expected: str, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "data")
     run = subprocess.run(
-        [sys.executable, "-m", "onbeat.server", "serve", "--port", "0", *flags],
+        [sys.executable, "-m", "onbeat.server", "serve", "--port", "0", "--data-dir", folder]
+        + flags,
         capture_output=True,
         text=True,
         timeout=60,
@@ -140,7 +170,8 @@ def test_serve_ends_if_its_engine_cannot_start(tmp_path: Path) -> None:
     )
     assert run.returncode == 1
     assert "is not a safetensors file" in run.stderr
-    assert "onbeat: the engine could not start" in run.stderr
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"onbeat: the engine could not start (--weights {weights}): ")
     assert "Traceback" not in run.stderr
 
 
