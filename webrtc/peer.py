@@ -32,10 +32,18 @@ from onbeat.webrtc.fragment import Fragment, restart_answer
 from onbeat.webrtc.h264 import restored
 from onbeat.webrtc.ice import drop_sockets, guard_datagrams, host_addresses
 from onbeat.webrtc.ingest import Ingest, InputSink
+from onbeat.webrtc.losses import LossMeter
 from onbeat.webrtc.offer import PARSER_ERRORS, CheckedOffer, Role, check_offer
 from onbeat.webrtc.ports import bind_to
 from onbeat.webrtc.restart import add_candidates, restart
-from onbeat.webrtc.rtcp import Feedback, SenderReports, hear_sender, hear_transport
+from onbeat.webrtc.rtcp import (
+    Feedback,
+    NtpClock,
+    SenderReports,
+    hear_repairs,
+    hear_sender,
+    hear_transport,
+)
 from onbeat.webrtc.settings import OfferError, PeerSettings
 from onbeat.webrtc.viewer import PacketTrack
 
@@ -98,13 +106,14 @@ class Peer:
         self._pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._control: ControlChannel | None = None
         self._refused_channels = 0
+        self._ntp = NtpClock()
         self._created_at = time.monotonic()
         self._connected_at: float | None = None
         self._heard_at = self._created_at
         self._reports: dict[str, RtcpReceiverInfo] = {}
         self._estimate: int | None = None
         self._round_trip: float | None = None
-        self._pictures_lost = 0
+        self._losses, self._pictures_lost = LossMeter(), 0
         self._watch_task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._pc.on("connectionstatechange", self._on_state)
@@ -156,7 +165,7 @@ class Peer:
             "pictures_lost": self._pictures_lost,
             "estimate_bps": self._estimate,
             "round_trip_ms": None if self._round_trip is None else 1e3 * self._round_trip,
-            "fraction_lost": None if video is None else video.fraction_lost / 256,
+            "fraction_lost": self._losses.share,
             "packets_lost": None if video is None else video.packets_lost,
             "jitter_ms": None if video is None else video.jitter / 90,
             "input": self._ingest.stats() if self._ingest is not None else None,
@@ -245,15 +254,23 @@ class Peer:
         def report(info: RtcpReceiverInfo) -> None:
             self._reports[track.kind] = info
             if track.kind == "video":
-                self._broadcast.lost(self._viewer, info.fraction_lost / 256)
+                self._note_losses(info)
             reports.hear(info)
             self._round_trip = reports.round_trip
 
-        reports = SenderReports(sender, ticks_ahead)
+        reports = SenderReports(sender, ticks_ahead, self._ntp)
         feedback = Feedback(
             picture_lost=self._on_picture_lost, estimate=self._on_estimate, report=report
         )
         hear_sender(sender, feedback)
+        if track.kind == "video":
+            hear_repairs(sender, self._on_picture_lost)
+
+    def _note_losses(self, info: RtcpReceiverInfo) -> None:
+        now = time.monotonic()
+        share = self._losses.hear(info.highest_sequence, info.packets_lost, now)
+        if share is not None:
+            self._broadcast.lost(self._viewer, share)
 
     # ---- what happens to it ------------------------------------------------------------------
 

@@ -13,6 +13,10 @@ FALL_EVERY = 1.0
 CLEAN_FOR = 3.0
 TAKEN_BACK_WITHIN = 10.0
 """Seconds: between falls for losses; without losses before a rise; of a rise that was too much."""
+FELL = 0.95
+"""An estimate below this share of the one before has fallen."""
+BACK_EVERY = 2.0
+"""Seconds between rises towards a rate that the link carried until it began to lose packets."""
 
 
 class KeyframeGate:
@@ -72,13 +76,16 @@ class LinkRate:
     """What one viewer's link is trusted with: followed down at once and up slowly.
 
     An estimate says little about the link while less is sent than the link carries: it starts near
-    what arrives, rises by some percent a second and is capped at 1.5 times what arrives. Only one
-    below the rate really sent, twice running, is a limit. Losses above a tenth lower the rate, and
-    those above a fiftieth forbid to raise it (draft-ietf-rmcat-gcc-02, section 6). A rise is at
-    most half of the rate, waits `up_after` seconds since the last move, and twice as long after one
-    that had to be taken back. Browsers seen by us began near 300 kbit/s and rose after about 5 s,
-    whatever came: estimates of the first `settle` seconds count nothing, nor losses of the first
-    third of those.
+    300 kbit/s, whatever arrives, rises by some percent a second for up to 20 s and is capped at 1.5
+    times what arrives. It is a limit only once it has fallen, which is how a receiver tells of a
+    queue, while it is below the rate really sent, twice running. Losses above a tenth lower the
+    rate, and those above a fiftieth forbid to raise it (draft-ietf-rmcat-gcc-02, section 6).
+
+    A rise is at most half of the rate, waits `up_after` seconds since the last move, and twice as
+    long after each that had to be taken back, until one holds. A fall for losses does not measure
+    the link as an estimate does: once they end the rate is back, in rises each `BACK_EVERY`
+    seconds, where it was, unless one has to be taken back. Estimates of a viewer's first `settle`
+    seconds count nothing, nor losses of the first third of those: joining is a burst.
     """
 
     def __init__(self, nominal: int, *, up_after: float = 6.0, settle: float = 6.5) -> None:
@@ -86,16 +93,19 @@ class LinkRate:
         self.target = nominal
         self._first_wait = self._wait = up_after
         self._settle = settle
-        self._low = 0
+        self._low = self._carried = self._estimate = 0
+        self._fell = False
         self._since: float | None = None
         self._moved_at = self._rose_at = self._lossy_at = float("-inf")
 
     def estimate(self, estimate: int, sent: float, now: float) -> int:
         """Take the receiver's estimate (REMB) and the rate sent lately, bits per second."""
         if self._age(now) >= self._settle:
-            self._low = self._low + 1 if estimate < sent else 0
+            self._fell = estimate < sent and (self._fell or estimate < FELL * self._estimate)
+            self._low = self._low + 1 if self._fell else 0
             if self._low != 1:
                 self._move(estimate if self._low else self.nominal, now)
+        self._estimate = estimate
         return self.target
 
     def lost(self, fraction: float, now: float) -> int:
@@ -104,7 +114,9 @@ class LinkRate:
             if fraction > RISE_LOSS:
                 self._lossy_at = now
             if fraction > FALL_LOSS and now - self._moved_at >= FALL_EVERY:
-                self._fall(round(self.target * (1 - fraction / 2)), now)
+                carried = max(self._carried, self.target)
+                taken_back = self._fall(round(self.target * (1 - fraction / 2)), now)
+                self._carried = 0 if taken_back else carried
         return self.target
 
     def _age(self, now: float) -> float:
@@ -116,17 +128,24 @@ class LinkRate:
         wanted = min(self.nominal, max(MIN_BITRATE, limit))
         if wanted <= 0.75 * self.target:
             self._fall(wanted, now)
+            self._carried = 0
         elif wanted > self.target and self._may_rise(now):
             self.target, self._moved_at = min(wanted, self.target * 3 // 2), now
             self._rose_at = now
 
     def _may_rise(self, now: float) -> bool:
         clean = now - self._lossy_at >= CLEAN_FOR
-        return clean and now - self._moved_at >= self._wait
+        if float("inf") > now - self._rose_at >= TAKEN_BACK_WITHIN:
+            self._wait = self._first_wait
+        back = self.target < self._carried
+        return clean and now - self._moved_at >= (BACK_EVERY if back else self._wait)
 
-    def _fall(self, wanted: int, now: float) -> None:
-        if now - self._rose_at < TAKEN_BACK_WITHIN:
+    def _fall(self, wanted: int, now: float) -> bool:
+        """Whether it takes back a rise."""
+        taken_back = now - self._rose_at < TAKEN_BACK_WITHIN
+        if taken_back:
             self._wait, self._rose_at = min(60.0, 2 * self._wait), float("-inf")
         elif now - self._moved_at >= TAKEN_BACK_WITHIN:
             self._wait = self._first_wait
         self.target, self._moved_at = max(MIN_BITRATE, wanted), now
+        return taken_back

@@ -20,10 +20,14 @@ from aiortc.rtp import (
     RtcpReceiverInfo,
     RtcpRrPacket,
     RtcpSrPacket,
+    RtpPacket,
     unpack_remb_fci,
 )
 
 RTCP_PSFB = 206
+NTP_EPOCH = 2_208_988_800
+"""Seconds from 1900 to 1970."""
+HISTORY = "_RTCRtpSender__rtp_history"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,47 @@ def hear_transport(
     transport._handle_rtcp_data = heard  # type: ignore[method-assign]
 
 
+def hear_repairs(sender: RTCRtpSender, beyond_repair: Callable[[], None]) -> None:
+    """Packets that are sent once more carry the instant of that, as abs-send-time is defined.
+
+    aiortc repeats the first one's. A receiver takes the difference, a round trip and more, for a
+    queue on the way, and at one loss in a hundred its estimate of the link fell to a third.
+    `beyond_repair` is called for one that is asked for and not kept any more: only a keyframe helps
+    then, and receivers ask for that up to a second later.
+    """
+    retransmit = sender._retransmit
+    assert hasattr(sender, HISTORY), "aiortc has no packet history of this name"
+    history: dict[int, RtpPacket] = getattr(sender, HISTORY)
+
+    async def stamped(sequence_number: int) -> None:
+        kept = [each for each in history.values() if each.sequence_number == sequence_number]
+        for packet in kept:
+            packet.extensions.abs_send_time = current_ntp_time() >> 14 & 0xFFFFFF
+        if not kept:
+            beyond_repair()
+        await retransmit(sequence_number)
+
+    sender._retransmit = stamped  # type: ignore[method-assign]
+
+
+class NtpClock:
+    """NTP time (RFC 3550, 4) that runs with the monotonic clock, as media do.
+
+    The computer's own time is set and slewed now and then; the reports of a picture and of its
+    sound, sent at other instants, would then tell of two lines. One for all senders of a peer.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
+        self._ahead = wall() + NTP_EPOCH - clock()
+
+    def now(self) -> int:
+        """Seconds since 1900 in 32.32 fixed point."""
+        return int((self._clock() + self._ahead) * 2**32)
+
+
 class SenderReports:
     """The sender reports of one sender, stamped with media time; and the round trip they show.
 
@@ -94,9 +139,11 @@ class SenderReports:
     (RFC 3550, 6.4.1). `ticks_ahead` gives how far media time is past the last packet, in RTP ticks.
     """
 
-    def __init__(self, sender: RTCRtpSender, ticks_ahead: Callable[[], int | None]) -> None:
+    def __init__(
+        self, sender: RTCRtpSender, ticks_ahead: Callable[[], int | None], ntp: NtpClock
+    ) -> None:
         self.round_trip: float | None = None
-        self._ticks_ahead = ticks_ahead
+        self._ticks_ahead, self._ntp = ticks_ahead, ntp
         self._sent_at: dict[int, float] = {}
         send = sender._send_rtcp
 
@@ -112,7 +159,7 @@ class SenderReports:
         ahead, info = self._ticks_ahead(), packet.sender_info
         if ahead is None:
             return
-        info.ntp_timestamp = current_ntp_time()
+        info.ntp_timestamp = self._ntp.now()
         info.rtp_timestamp = (info.rtp_timestamp + ahead) % 2**32
         self._sent_at = {info.ntp_timestamp >> 16 & 0xFFFFFFFF: time.monotonic()}
 

@@ -1,6 +1,6 @@
 """A bad network between the server and one viewer: freezes, rates, and the others. JSON line last.
 
-`python -m benchmarks.live.loss [--bad 10] [--after 16] [--scenarios loss1,loss5,loss10,delay,cut]`
+`python -m benchmarks.live.loss [--bad 10] [--after 16] [--scenarios none,loss1,...,cut]`
 
 Headless Chromium plays 512x512 at 30 from a broadcast in this process through a relay that loses,
 delays or cuts for `--bad` seconds (a cut lasts 2), and then behaves for `--after`. Beside it a
@@ -27,6 +27,7 @@ from onbeat.webrtc.peer import Peer, answer_offer
 from tests.e2e.chromium import launch
 
 SCENARIOS: dict[str, dict[str, float]] = {
+    "none": {},
     "loss1": {"loss": 0.01},
     "loss5": {"loss": 0.05},
     "loss10": {"loss": 0.10},
