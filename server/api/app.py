@@ -5,11 +5,13 @@ Nothing runs until the application's lifespan starts. What it is not: the proces
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 
 import onbeat
 from onbeat.server.api import (
+    document,
     errors,
     pages,
     peers,
@@ -71,7 +73,19 @@ def create_app(
     )
     errors.install(app)
     app.add_middleware(Guard, host=settings.host, key=settings.api_key, origins=settings.origins)
-    for router in ROUTERS:
-        app.include_router(router)
+    _route(app)
     app.mount("/static", pages.assets(), name="static")
     return app
+
+
+def documented() -> dict[str, Any]:
+    """The OpenAPI document of every route; nothing is started."""
+    app = FastAPI(title="onbeat")
+    _route(app)
+    return app.openapi()
+
+
+def _route(app: FastAPI) -> None:
+    for router in ROUTERS:
+        app.include_router(router)
+    document.install(app)

@@ -48,7 +48,7 @@ def json_or_form_body(model: type[Model]) -> Callable[[Request], Awaitable[Model
 
 def schema_of(model: type[BaseModel], *types: str) -> dict[str, Any]:
     """`openapi_extra` for a route whose body these dependencies read."""
-    schema = model.model_json_schema()
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     content = {kind: {"schema": schema} for kind in types or (JSON_TYPE,)}
     return {"requestBody": {"required": True, "content": content}}
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import onbeat
-from onbeat.server.cli import bench, doctor, generate, models, quality, serve, train
+from onbeat.server.cli import bench, doctor, generate, models, openapi, quality, serve, train
 from onbeat.server.config import SettingsError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.command("generate")(generate.generate)
 app.command("train")(train.train)
 app.command("models")(models.models)
 app.command("doctor")(doctor.doctor)
+app.command("openapi")(openapi.openapi)
 app.command("quality")(quality.quality)
 app.add_typer(bench.app, name="bench")
 
