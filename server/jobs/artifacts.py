@@ -22,6 +22,7 @@ from onbeat.server.jobs.result_store import LocalFile, RemoteFile, ResultStore
 
 log = logging.getLogger("onbeat.jobs")
 
+WORK = "work"
 TIDY_SECONDS = 10.0
 ROOM_SECONDS = 1.0
 """How long an answer of `check_room` holds."""
@@ -40,6 +41,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 class Artifacts:
     """folder: where attempts write, and results too unless `store` keeps them elsewhere.
 
+    work: where unfinished jobs keep what was made of them; a folder beside `folder` if unset.
     clock: Unix seconds. Thread-safe.
     """
 
@@ -48,10 +50,13 @@ class Artifacts:
         folder: Path,
         *,
         store: ResultStore | None = None,
+        work: Path | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder, self._clock = folder, clock
+        self.work = work or folder.parent / WORK
+        """The folder of what is made of jobs that have not ended."""
         self._store = store or FileStore(folder)
         self._limits = limits or Limits()
         self._held: Counter[str] = Counter()

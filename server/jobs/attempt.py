@@ -1,6 +1,8 @@
 """One try at one job: a stream of the engine becomes a file. Runs in a thread of its own.
 
-Memory is bounded: when the encoder falls behind, the stream is paused. What it is not: which job
+Each chunk is on the disk before the next one counts (workspace.py), so the next try goes on where
+this one ends, with the same picture and sound. Memory is bounded: when encoder or disk fall behind,
+the stream is paused. What it is not: which job
 runs when, and what becomes of one that did not end well (worker.py).
 """
 
@@ -10,8 +12,9 @@ import queue
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
 import psutil
 
 from onbeat.server.engine.client import ChunkPayload
@@ -28,11 +31,13 @@ from onbeat.server.engine.messages import (
     StreamOpened,
     StreamRefused,
 )
+from onbeat.server.engine.snapshot import Snapshot, pack
 from onbeat.server.jobs.artifacts import Artifacts
-from onbeat.server.jobs.encode import Mp4Writer
 from onbeat.server.jobs.formats import VARIANTS, Variant
 from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.segments import write_stills
 from onbeat.server.jobs.store import JobStore, LeaseLost
+from onbeat.server.jobs.workspace import Workspace, layout_of
 
 log = logging.getLogger("onbeat.jobs")
 
@@ -105,7 +110,7 @@ class Attempt:
         self._stream_id = f"{job.id}.{job.fence}"
         self._inbox: queue.SimpleQueue[tuple[Event, ChunkPayload | None] | None]
         self._inbox = queue.SimpleQueue()
-        self._paused = False
+        self._paused = self._stopped = False
         self._noted_at = 0.0
         self._peak_memory: float | None = None
         self._stages: dict[str, float] = {}
@@ -126,6 +131,7 @@ class Attempt:
 
     def stop(self) -> None:
         """Makes `run` raise Stopped soon. Thread-safe."""
+        self._stopped = True
         self._inbox.put(None)
 
     def run(self) -> Job:
@@ -134,27 +140,67 @@ class Attempt:
         Raises EngineLost, NotNow, Stopped, JobFailed, LeaseLost, OSError.
         """
         self._check_model()
+        root = self._artifacts.work
+        layout = layout_of(self.job.request, self._ready.chunk_frames, self._ready.sample_rate)
+        with Workspace(root, self.job, layout) as work:
+            self._first = self._resumable(work)
+            if work.chunks < self.chunks:
+                self._generate(work)
+            done = self._finish(work)
+            work.remove()
+        return done
+
+    def _resumable(self, work: Workspace) -> int:
+        """The chunk with which it goes on; says so at once, so that no attempt that got further
+        counts as one that did not."""
+        if work.chunks and not self._ready.replay_chunks:
+            work.clear()
+        if work.chunks:
+            self._advance(work.chunks)
+            log.info("job %s goes on with chunk %d", self.job.id, work.chunks)
+        return work.chunks
+
+    def _finish(self, work: Workspace) -> Job:
+        """The files first, the row after: what is called completed can be read."""
         parts: dict[Variant, Path] = {
             variant: self._artifacts.part(self.job.id, self.job.fence, variant)
             for variant in VARIANTS
         }
-        self._door.attach(self._stream_id, self._sink)
+        began = time.monotonic()
         try:
-            self._generate(parts)
+            self._join(work, parts)
+            self._stages["join"] = time.monotonic() - began
             return self._publish(parts)
         finally:
-            self._door.detach(self._stream_id)
-            self._door.send(CloseStream(stream_id=self._stream_id))
             for part in parts.values():
                 part.unlink(missing_ok=True)
 
+    def _join(self, work: Workspace, parts: dict[Variant, Path]) -> None:
+        request, segments = self.job.request, work.segments()
+        work.kind.join(
+            request, segments, work.sound(), self._ready.sample_rate, parts["video"], self._check
+        )
+        per_segment = work.layout.segment_chunks * self._ready.chunk_frames
+        write_stills(request, segments, per_segment, parts["thumbnail"], parts["spritesheet"])
+
+    def _check(self) -> None:
+        """Raises Stopped if it was asked to."""
+        if self._stopped:
+            raise Stopped
+
     def _publish(self, parts: dict[Variant, Path]) -> Job:
-        """The files first, the row after: what is called completed can be read."""
-        for variant, part in parts.items():
-            self._artifacts.publish(part, self.job.id, variant)
+        result: dict[str, Any] = {
+            variant: msgspec.to_builtins(self._artifacts.publish(part, self.job.id, variant))
+            for variant, part in parts.items()
+        }
         try:
             return self._store.complete(
-                self.job, self._peak_memory, run_seconds=self.seconds, stages=self._stages
+                self.job,
+                self._peak_memory,
+                run_seconds=self.seconds,
+                stages=self._stages,
+                result=result,
+                expires_at=self._artifacts.expires_at(time.time()),
             )
         except LeaseLost:
             now = self._store.get(self.job.id)
@@ -170,26 +216,36 @@ class Attempt:
             message = f"The job is for {asked.model} at {asked.width}x{asked.height}, {asked.fps}"
             raise JobFailed("model_unavailable", f"{message} fps; {ready.model} is served now.")
 
-    def _generate(self, parts: dict[Variant, Path]) -> None:
-        request = self.job.request
-        with Mp4Writer(parts["video"], request, self._ready.sample_rate) as writer:
-            self._door.send(
-                OpenStream(
-                    stream_id=self._stream_id,
-                    kind="job",
-                    prompt=request.prompt,
-                    seed=request.seed,
-                    steps=request.steps,
-                    total_chunks=self.chunks,
-                    owner=request.owner,
-                )
-            )
-            while writer.frames < request.frames:
-                self._next(writer)
-            writer.finish()
-        writer.stills(parts["thumbnail"], parts["spritesheet"])
+    def _generate(self, work: Workspace) -> None:
+        """All chunks that are not there yet, from where the stream stood."""
+        self._door.attach(self._stream_id, self._sink)
+        try:
+            self._door.send(self._opening(work))
+            while work.chunks < self.chunks:
+                self._next(work)
+        finally:
+            self._door.detach(self._stream_id)
+            self._door.send(CloseStream(stream_id=self._stream_id))
 
-    def _next(self, writer: Mp4Writer) -> None:
+    def _opening(self, work: Workspace) -> OpenStream:
+        request = self.job.request
+        snapshot = None
+        if work.chunks:
+            latents = work.latents(self._ready.replay_chunks)
+            at = work.chunks
+            snapshot = pack(Snapshot(next_chunk=at, latents=latents, decoded=at))
+        return OpenStream(
+            stream_id=self._stream_id,
+            kind="job",
+            prompt=request.prompt,
+            seed=request.seed,
+            steps=request.steps,
+            total_chunks=self.chunks,
+            owner=request.owner,
+            snapshot=snapshot,
+        )
+
+    def _next(self, work: Workspace) -> None:
         """Waits for the next event and acts on it."""
         entry = self._inbox.get()
         if entry is None:
@@ -200,9 +256,10 @@ class Attempt:
             case ChunkReady():
                 assert payload is not None
                 began = time.monotonic()
-                writer.write(payload.frames, payload.audio)
+                assert event.chunk == work.chunks, f"chunk {event.chunk} after {work.chunks}"
+                work.add(payload.frames, payload.audio, payload.latents)
                 self._count(event, time.monotonic() - began)
-                self._note(event.chunk + 1)
+                self._note(work.chunks)
             case StreamOpened(recognised=recognised):
                 self._store.note_recognised(self.job, recognised)
             case StreamRefused(code="invalid", reason=reason):
@@ -229,6 +286,9 @@ class Attempt:
             return
         self._noted_at = now
         self._measure()
+        self._advance(done)
+
+    def _advance(self, done: int) -> None:
         speed = (done - self._first) / max(self.seconds, 1e-3)
         detail = {
             "chunk": done,
@@ -237,7 +297,7 @@ class Attempt:
             "eta_seconds": round((self.chunks - done) / speed, 2) if speed > 0 else None,
         }
         progress = min(done / self.chunks, 0.99)
-        self._store.advance(self.job, checkpoint=0, progress=progress, detail=detail)
+        self._store.advance(self.job, checkpoint=done, progress=progress, detail=detail)
         self._tell(self.job.id)
 
     def _measure(self) -> None:

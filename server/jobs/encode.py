@@ -38,7 +38,7 @@ class Mp4Writer:
     def __init__(self, path: Path, request: JobRequest, sample_rate: int) -> None:
         self._request = request
         self._container = av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"})
-        self._container.metadata.update(_tags(request))
+        self._container.metadata.update(tags_of(request))
         self._video = self._add_video()
         self._audio = self._add_audio() if request.audio else None
         self._resampler = av.AudioResampler(format="fltp", layout="mono", rate=AUDIO_RATE)
@@ -107,7 +107,7 @@ class Mp4Writer:
         self._container.mux(self._video.encode(frame))
         every = max(1, -(-self._request.frames // SHEET_SIDE**2))
         if self.frames % every == 0:
-            self._kept.append(_small(frame))
+            self._kept.append(small_picture(frame, SHEET_WIDTH))
         self.frames += 1
 
     def _sound(self, samples: npt.NDArray[np.int16]) -> None:
@@ -122,15 +122,15 @@ class Mp4Writer:
             self._container.mux(self._audio.encode(resampled))
 
 
-def _tags(request: JobRequest) -> dict[str, str]:
+def tags_of(request: JobRequest) -> dict[str, str]:
     """What the file says of itself, so that it can be made again."""
     made = f"onbeat model={request.model} seed={request.seed} steps={request.steps}"
     return {"title": request.prompt, "comment": made}
 
 
-def _small(frame: av.VideoFrame) -> Image.Image:
-    """An RGB picture at most SHEET_WIDTH wide, of even size."""
-    width = min(frame.width, SHEET_WIDTH)
+def small_picture(frame: av.VideoFrame, most: int) -> Image.Image:
+    """An RGB picture at most so wide, of even size."""
+    width = min(frame.width, most)
     height = max(2, round(frame.height * width / frame.width / 2) * 2)
     return Image.fromarray(
         frame.to_ndarray(format="rgb24", width=width, height=height, src_colorspace="ITU601")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from onbeat.server.config import Settings, SettingsError
-from onbeat.server.jobs.artifacts import Artifacts
+from onbeat.server.jobs.artifacts import WORK, Artifacts
 from onbeat.server.jobs.file_store import FileStore
 from onbeat.server.jobs.keeping import Limits
 from onbeat.server.jobs.result_store import ResultStore
@@ -19,7 +19,8 @@ def open_artifacts(settings: Settings) -> Artifacts:
         keep_seconds=settings.artifacts_keep_hours * 3600,
     )
     store = _store(settings.artifacts) if settings.artifacts else None
-    return Artifacts(settings.data_dir / FOLDER, store=store, limits=limits)
+    shared = Path(settings.artifacts) / WORK if isinstance(store, FileStore) else None
+    return Artifacts(settings.data_dir / FOLDER, store=store, work=shared, limits=limits)
 
 
 def _store(place: str) -> ResultStore:

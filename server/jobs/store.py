@@ -151,8 +151,10 @@ class JobStore:
         query = sa.select(jobs.c.priority, number).where(jobs.c.state == "queued")
         return {row.priority: row.number for row in self._read(query.group_by(jobs.c.priority))}
 
-    def known_ids(self) -> set[str]:
-        return {row[0] for row in self._read(sa.select(jobs.c.id))}
+    def known_ids(self, *, ended: bool = True) -> set[str]:
+        """Of all jobs, or of those that have not ended."""
+        query = sa.select(jobs.c.id)
+        return {row[0] for row in self._read(query if ended else query.where(_open()))}
 
     def events(self, job: Job, after: int = 0) -> list[JobEvent]:
         """What happened to it behind the event with that number, oldest first."""
@@ -361,6 +363,10 @@ class JobStore:
 def _held(job: Job) -> tuple[sa.ColumnElement[bool], ...]:
     """The job's row, as long as it is whose fence it bears."""
     return (jobs.c.id == job.id, jobs.c.fence == job.fence, jobs.c.state == "in_progress")
+
+
+def _open() -> sa.ColumnElement[bool]:
+    return jobs.c.state.not_in(ENDED)
 
 
 def _waiting(connection: sa.Connection) -> int:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from onbeat.server.jobs import workspace
 from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.attempt import (
     Attempt,
@@ -61,6 +62,7 @@ class JobWorker:
         self._recover()
         if not self._store.counts()["in_progress"]:  # no other server works in this folder
             self._artifacts.sweep(self._store.known_ids())
+        workspace.sweep(self._artifacts.work, lambda: self._store.known_ids(ended=False))
         self._thread.start()
 
     def wake(self) -> None:
@@ -158,10 +160,20 @@ class JobWorker:
         except Exception:  # the store itself failed: the lease will run out
             log.exception("job %s: its end could not be written down", job.id)
         finally:
+            self._forget(job)
             with self._lock:
                 del self._running[job.id]
             self._tell(job.id)
             self._wake.set()
+
+    def _forget(self, job: Job) -> None:
+        """Nothing is kept of a job that has ended, or is gone."""
+        try:
+            now = self._store.get(job.id)
+            if now is None or now.ended:
+                workspace.forget(self._artifacts.work, job.id)
+        except Exception:  # swept at the next start
+            log.exception("job %s: what was made of it could not be removed", job.id)
 
     def _settle(self, attempt: Attempt) -> None:
         """Runs the attempt and writes down how it ended. Raises LeaseLost."""

@@ -32,6 +32,7 @@ from onbeat.server.engine.messages import (
     TransferStats,
 )
 from onbeat.server.engine.records import Forward, Row
+from onbeat.server.engine.snapshot import unpack_snapshot
 from onbeat.server.engine.track import BucketCost
 from onbeat.server.vocabulary import prompt_text
 
@@ -185,6 +186,7 @@ class FakeEngine:
             default_steps=2,
             max_steps=4,
             window_chunks=12,
+            replay_chunks=24,
             takes_reference=self.encodes,
             capacity_streams=self.capacity,
             step_ms={1: 5.0},
@@ -209,7 +211,7 @@ class FakeEngine:
                 return
             recognised = _words(prompt_text(command.prompt))
             stream = Stream(command, paused=command.paused, recognised=recognised)
-            stream.chunk = parent.chunk if parent else 0
+            stream.chunk = parent.chunk if parent else _first(command)
             self.streams[command.stream_id] = stream
             opened = StreamOpened(stream_id=command.stream_id, recognised=stream.recognised)
             self._events.put(opened)
@@ -309,6 +311,12 @@ class FakeEngine:
             transfer=COPIES,
         )
         self._events.put(report)
+
+
+def _first(command: OpenStream) -> int:
+    if command.snapshot is None:
+        return 0
+    return unpack_snapshot(command.snapshot, chunk_bytes=0, keep=24).next_chunk
 
 
 def _stats(stream: Stream) -> StreamStats:
