@@ -102,9 +102,16 @@ class _AiortcPeer:
 
     def link(self) -> LinkState:
         figures = self._peer.stats()
+        trip = figures["round_trip_ms"]
         return LinkState(
-            loss=figures["fraction_lost"] or 0.0, last_rendition=figures["last_rendition"]
+            loss=figures["fraction_lost"] or 0.0,
+            last_rendition=figures["last_rendition"],
+            round_trip=None if trip is None else trip / 1e3,
         )
+
+    def media_pts(self, rtp_timestamp: int) -> int | None:
+        stamps = self._peer.stamps
+        return None if stamps is None else stamps.media_pts(rtp_timestamp)
 
     async def close(self) -> None:
         await self._peer.close()

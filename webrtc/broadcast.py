@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from onbeat.webrtc.codec_video import CodecVideo
 from onbeat.webrtc.encoders import EncoderPool
+from onbeat.webrtc.frames import FrameTimes
 from onbeat.webrtc.made import Made, Member, Packet
 from onbeat.webrtc.media import MediaChunk
 from onbeat.webrtc.renditions import renditions
@@ -99,6 +100,10 @@ class Broadcast:
             offset_s=self._timeline.offset,
         )
 
+    def frames(self) -> list[FrameTimes]:
+        """The pictures that were sent since the last call, oldest first."""
+        return self._tally.frames.take(self._clock())
+
     # ---- viewers (called by peers) and taps --------------------------------------------------
 
     def add_viewer(self, *, video_codec: str | None, audio: bool) -> Viewer:
@@ -109,6 +114,8 @@ class Broadcast:
             on_started=self._on_started,
             on_keyframe_wanted=self.request_keyframe,
         )
+        if viewer.video is not None:
+            viewer.video.on_sent.append(lambda pts: self._tally.frames.sent(pts, self._clock()))
         self._add(viewer)
         return viewer
 
@@ -266,7 +273,16 @@ class Broadcast:
     def _show(self, frame: DueFrame, now: float) -> None:
         self._last, self._last_pts, self._shown_at = frame, frame.pts, now
         lanes = [lane for video in self._video.values() for lane in video.lanes()]
-        ticket = Ticket(due=frame.due, period=frame.period, lanes=len(lanes), tally=self._tally)
+        self._tally.frames.taken(
+            frame.pts, chunk=frame.chunk, number=frame.number, due=frame.due, now=now
+        )
+        ticket = Ticket(
+            pts=frame.pts,
+            due=frame.due,
+            period=frame.period,
+            lanes=len(lanes),
+            tally=self._tally,
+        )
         for lane in lanes:
             lane.offer(_shot(frame, frame.pts, ticket))
 

@@ -45,6 +45,7 @@ from onbeat.webrtc.rtcp import (
     hear_transport,
 )
 from onbeat.webrtc.settings import OfferError, PeerSettings
+from onbeat.webrtc.stamps import Stamps
 from onbeat.webrtc.viewer import PacketTrack
 
 WATCH_PERIOD = 0.25
@@ -113,6 +114,7 @@ class Peer:
         self._reports: dict[str, RtcpReceiverInfo] = {}
         self._estimate: int | None = None
         self._round_trip: float | None = None
+        self.stamps: Stamps | None = None
         self._losses, self._pictures_lost = LossMeter(), 0
         self._watch_task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -258,6 +260,8 @@ class Peer:
             reports.hear(info)
             self._round_trip = reports.round_trip
 
+        if track.kind == "video":
+            self.stamps = Stamps(sender, track)
         reports = SenderReports(sender, ticks_ahead, self._ntp)
         feedback = Feedback(
             picture_lost=self._on_picture_lost, estimate=self._on_estimate, report=report

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onbeat.webrtc.frames import FrameLog
 from onbeat.webrtc.stats import BroadcastStats, Samples
 from onbeat.webrtc.timeline import Taken
 from onbeat.webrtc.viewer import Viewer
@@ -14,6 +15,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.repeated = 0
+        self.frames = FrameLog()
         self._due = self._sent = self._on_time = self._keyframes = 0
         self._dropped = {"late": 0, "skipped": 0, "encoder": 0}
         self._silent = self._sound_dropped = 0.0
@@ -93,6 +95,7 @@ class Ticket:
     Sent when any encoder brought it to a viewer; on time when the slowest of those that did was.
     """
 
+    pts: int
     due: float
     period: float
     lanes: int
@@ -101,10 +104,11 @@ class Ticket:
 
     def __post_init__(self) -> None:
         if self.lanes == 0:
-            self.tally.frame_lost()
+            self._lose()
 
     def sent(self, now: float) -> None:
         self._last = now
+        self.tally.frames.encoded(self.pts, now)
         self._leave()
 
     def lost(self) -> None:
@@ -115,7 +119,11 @@ class Ticket:
         if self.lanes > 0:
             return
         if self._last is None:
-            self.tally.frame_lost()
+            self._lose()
             return
         late = self._last - self.due
         self.tally.frame_sent(self._last, late, late <= self.period)
+
+    def _lose(self) -> None:
+        self.tally.frame_lost()
+        self.tally.frames.lost(self.pts)

@@ -28,6 +28,9 @@ class DueFrame:
     picture: Picture
     fps: int
     revision: int
+    chunk: int = 0
+    number: int = 0
+    """Inside its chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,8 @@ class Timeline:
                     picture=picture,
                     fps=chunk.fps,
                     revision=chunk.revision,
+                    chunk=chunk.index,
+                    number=number,
                 )
             )
             self._video_end = due + period

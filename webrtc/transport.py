@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onbeat.webrtc.fragment import Fragment
+from onbeat.webrtc.frames import FrameTimes
 from onbeat.webrtc.ingest import InputSink
 from onbeat.webrtc.media import MediaChunk
 from onbeat.webrtc.offer import Role
@@ -21,10 +22,12 @@ OnMessage = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkState:
-    """As the transport sees it: share of packets lost, and whether no lesser rendition is left."""
+    """As the transport sees it: share of packets lost, whether no lesser rendition is left, and
+    seconds of a round trip, None before the first report."""
 
     loss: float = 0.0
     last_rendition: bool = True
+    round_trip: float | None = None
 
 
 class TapPort(Protocol):
@@ -42,6 +45,10 @@ class BroadcastPort(Protocol):
     def push(self, chunk: MediaChunk) -> None: ...
 
     def stats(self) -> BroadcastStats: ...
+
+    def frames(self) -> list[FrameTimes]:
+        """The pictures that were sent since the last call."""
+        ...
 
     def refresh(self) -> None:
         """The next picture is a key frame for everybody."""
@@ -85,6 +92,11 @@ class PeerPort(Protocol):
         ...
 
     def link(self) -> LinkState: ...
+
+    def media_pts(self, rtp_timestamp: int) -> int | None:
+        """90 kHz ticks of media time of a picture by the time stamp on its packets, None before
+        the first was sent."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -26,7 +26,8 @@ class PacketTrack(MediaStreamTrack):
     """A track whose `recv` hands out packets put by another task of the same loop.
 
     `on_start` is called at the first `recv`: only then is the peer connected. `send_seconds`
-    collects how long the sender needed for each packet (packing, protection, sending).
+    collects how long the sender needed for each packet (packing, protection, sending), `on_sent`
+    is told the time stamp of each packet that has left.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class PacketTrack(MediaStreamTrack):
         self.sent = 0
         self.last_pts: int | None = None
         self.send_seconds: deque[float] = deque(maxlen=64)
+        self.on_sent: list[Callable[[int], None]] = []
         self._size, self._on_start = size, on_start
         self._packets: deque[Packet] = deque()
         self._arrived = asyncio.Event()
@@ -63,6 +65,8 @@ class PacketTrack(MediaStreamTrack):
         if self._handed_at is not None:
             self.send_seconds.append(asyncio.get_running_loop().time() - self._handed_at)
             self._handed_at = None
+            for told in self.on_sent:
+                told(self.last_pts or 0)
 
     def put(self, packet: Packet) -> bool:
         """False, and nothing is queued, when the sender does not keep up."""

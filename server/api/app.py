@@ -29,6 +29,7 @@ from onbeat.server.api.guard import Guard
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.media import Media
 from onbeat.server.api.media_setup import webrtc_media
+from onbeat.server.api.system_metrics import Counted
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import EngineClient
 
@@ -73,6 +74,7 @@ def create_app(
     )
     errors.install(app)
     app.add_middleware(Guard, host=settings.host, key=settings.api_key, origins=settings.origins)
+    app.add_middleware(Counted)
     _route(app)
     app.mount("/static", pages.assets(), name="static")
     return app

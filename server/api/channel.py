@@ -12,6 +12,7 @@ from typing import Any
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.forks import fork
+from onbeat.server.api.frames import LONGEST, FrameRecord, seen_frames
 from onbeat.server.api.session import Session, Viewer
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.steering import (
@@ -126,11 +127,26 @@ class Channels:
     # ---- what the viewer's side says of itself -------------------------------------------------
 
     def _reported(self, session: Session, viewer: Viewer, message: dict[str, Any]) -> None:
-        viewer.stats = client_stats(message)
+        before, viewer.stats = viewer.stats, client_stats(message)
         viewer.link.report(viewer.stats, time.monotonic())
+        self._sessions.tell("reported", session, (viewer.stats, before))
+        seen = self._seen(session, viewer, message)
+        if seen:
+            self._sessions.tell("viewed", session, seen)
         visible, playing = message.get("visible"), message.get("playing")
         if isinstance(visible, bool):
             self._present(session, viewer, visible and playing is not False)
+
+    @staticmethod
+    def _seen(session: Session, viewer: Viewer, message: dict[str, Any]) -> list[FrameRecord]:
+        """The records of the pictures that it tells of, with its half."""
+        network = one_way(viewer)
+        if network is None:
+            return []
+        frames = session.meter.frames
+        given = [(viewer.peer.media_pts(f.rtp_timestamp), f) for f in seen_frames(message)]
+        found = [frames.viewed(pts, network, f) for pts, f in given if pts is not None]
+        return [record for record in found if record is not None]
 
     def _present(self, session: Session, viewer: Viewer, here: bool) -> None:
         if viewer.away == (not here):
@@ -145,6 +161,13 @@ class Channels:
 def _refuse(viewer: Viewer, identifier: object, error: ApiError) -> None:
     shown = identifier if isinstance(identifier, (str, int)) else None
     viewer.peer.send({"type": "error", "id": shown, "error": error.body()})
+
+
+def one_way(viewer: Viewer) -> float | None:
+    """Seconds from here to the viewer: half of a round trip, as its browser or RTCP knows it."""
+    told = viewer.stats.get("rtt_ms", -1.0)
+    trip = told / 1e3 if 0 <= told <= 1e3 * LONGEST else viewer.peer.link().round_trip
+    return None if trip is None else trip / 2
 
 
 def client_stats(message: dict[str, Any]) -> dict[str, float]:

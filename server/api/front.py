@@ -6,6 +6,7 @@ Routes reach it by the `FrontDep` dependency. What it is not: any route, or any 
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -17,6 +18,7 @@ from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.recordings import Recordings
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
+from onbeat.server.api.system_metrics import LogCounter
 from onbeat.server.api.telemetry import TICK_SECONDS, Telemetry, session_status
 from onbeat.server.api.traces import Traces
 from onbeat.server.api.viewers import Viewers
@@ -50,7 +52,13 @@ class Front:
             self.sessions, media, self.publishers, settings.max_viewers, self._refused
         )
         self.recordings = Recordings(settings, self.sessions)
-        self.telemetry = Telemetry(hub, self.sessions, self.metrics.first_frame.observe)
+        self.telemetry = Telemetry(
+            hub,
+            self.sessions,
+            self.metrics.first_frame.observe,
+            self.metrics.admission.observe,
+        )
+        self._log_counter = LogCounter(self.metrics.system)
         self.traces = Traces(hub)
         self.store = JobStore(database_of(settings), lease_seconds=settings.lease_seconds)
         self.artifacts = open_artifacts(settings)
@@ -69,6 +77,7 @@ class Front:
         self.sessions.watchers.append(self._count)
 
     async def start(self) -> None:
+        logging.getLogger("onbeat").addHandler(self._log_counter)
         self.hub.listen(self._hear)
         self.hub.start()
         await asyncio.to_thread(self.worker.start)
@@ -88,6 +97,7 @@ class Front:
         await asyncio.to_thread(self.hub.close)
         self.store.close()
         await self.media.close()
+        logging.getLogger("onbeat").removeHandler(self._log_counter)
 
     # ---- the beat ------------------------------------------------------------------------------
 
@@ -114,12 +124,43 @@ class Front:
             self.metrics.sent(sent)
             if sent.encode_missed:
                 self.traces.late(session.id, sent.encode_missed)
+        self.telemetry.errors = self._errors()
         self.telemetry.tick(now)
+        if self.telemetry.cpu is not None:
+            self.metrics.system.cpu(self.telemetry.cpu)
         if count % STATUS_TICKS == 0:
-            for session in self.sessions.all():
-                session.announce(session_status(session, self.hub.state, now))
+            self._tell_viewers(now)
         async with self.ticked:
             self.ticked.notify_all()
+
+    def _tell_viewers(self, now: float) -> None:
+        for session, status in self.statuses(self.sessions.all(), now):
+            session.announce(status)
+
+    def statuses(
+        self, sessions: Sequence[Session], now: float
+    ) -> list[tuple[Session, dict[str, Any]]]:
+        """What viewers of these sessions are told of them."""
+        cpu = self.telemetry.cpu
+        running = sum(session.status == "live" for session in self.sessions.all())
+        streams = running + self.telemetry.job_counts.get("running", 0)
+        taken = cpu is not None and cpu.taken
+        return [
+            (each, session_status(each, self.hub.state, now, streams=streams, taken=taken))
+            for each in sessions
+        ]
+
+    def _errors(self) -> dict[str, int]:
+        """What went wrong since the start."""
+        counts = self.metrics.system.counts
+        return {
+            "answers_5xx": counts["5xx"],
+            "answers_4xx": counts["4xx"],
+            "logged": counts["error"],
+            "warned": counts["warning"],
+            "engine_restarts": self.hub.restarts,
+            "jobs_failed": self.telemetry.job_counts.get("failed", 0),
+        }
 
     async def _count_jobs(self) -> None:
         counts = await asyncio.to_thread(self.store.counts)
@@ -149,7 +190,8 @@ class Front:
             case TraceReply():
                 self.traces.answered(event)
             case EngineStats():
-                self.metrics.engine_stats(event)
+                one = self.hub.ready.step_ms.get(1) if self.hub.ready else None
+                self.metrics.engine_stats(event, one)
                 if not self._loop.is_closed():
                     self._loop.call_soon_threadsafe(self.telemetry.engine_stats, event)
 
@@ -158,6 +200,10 @@ class Front:
             case "chunk":
                 self.metrics.chunk(detail)
                 self.traces.arrived(session.id, detail)
+            case "viewed":
+                self.metrics.frames.seen(detail)
+            case "reported":
+                self.metrics.frames.reported(*detail)
             case "dropped":
                 self.metrics.chunk_dropped(detail, session.ready.chunk_frames)
             case "applied":

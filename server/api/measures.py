@@ -5,19 +5,26 @@ None where nothing was measured. What it is not: the Prometheus metrics (metrics
 """
 
 from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from onbeat.server.api.frames import (
+    ENGINE_STAGES,
+    FRAME_STAGES,
+    FRONT_STAGES,
+    FrameRecord,
+    SessionFrames,
+)
 from onbeat.server.engine.messages import ChunkDropped, ChunkReady
+from onbeat.webrtc.frames import FrameTimes
 from onbeat.webrtc.stats import BroadcastStats
 
 WINDOW_SECONDS = 10.0
 FPS_SECONDS = 4.0
 MAX_SAMPLES = 8192
 RECENT_CHUNKS = 60
-STAGES = ("queue", "denoise", "decode", "convert")
-
 Quantiles = dict[str, float | None]
 
 
@@ -67,6 +74,15 @@ def ratio(part: float, whole: float) -> float | None:
     return round(part / whole, 5) if whole else None
 
 
+def efficiencies(rows: Iterable[int], seconds: Iterable[float], one: float | None) -> list[float]:
+    """How much more each forward got done than as many of one row would have in its time.
+
+    `one`: milliseconds of a forward of one row; nothing is known without it."""
+    if one is None:
+        return []
+    return [n * one / (1e3 * s) for n, s in zip(rows, seconds, strict=False) if s > 0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
     """What the sender did since it was last asked, in frames."""
@@ -77,6 +93,10 @@ class Sent:
     dropped: dict[str, int]
     encode_missed: int
     """Due, not sent in time, and the engine had had them in time."""
+    silent_s: float = 0.0
+    """Sound that was not there when it was due."""
+    frames: tuple[FrameRecord, ...] = ()
+    """The records of those that were sent."""
 
 
 class SessionMeter:
@@ -91,6 +111,7 @@ class SessionMeter:
         self.dropped_frames = 0
         """Frames of chunks that never came, and frames that the sender dropped."""
         self.sender = BroadcastStats()
+        self.frames = SessionFrames()
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT_CHUNKS)
         self._made_due, self._made_on_time = Window(), Window()
         self._sent_due, self._sent_on_time = Window(), Window()
@@ -101,6 +122,7 @@ class SessionMeter:
 
     def delivered(self, event: ChunkReady, now: float) -> None:
         """A chunk arrived from the engine."""
+        self.frames.arrived(event, now)
         self._made_due.add(now, event.frames)
         self._made_on_time.add(now, event.frames if event.on_time else 0)
         self._made.add(now, event.frames)
@@ -111,8 +133,7 @@ class SessionMeter:
         self.slack_ms = round(1000 * (event.playout_at - event.ready_at), 1)
         self.recent.append(
             {"chunk": event.chunk, "steps": event.steps, "on_time": event.on_time}
-            | {name: round(1000 * getattr(event.stages, name), 2) for name in STAGES}
-            | {"encode": self._encode_ms(event.frames)}
+            | {name: round(1000 * getattr(event.stages, name), 2) for name in ENGINE_STAGES}
         )
 
     def dropped(self, event: ChunkDropped, frames: int, now: float) -> None:
@@ -121,7 +142,7 @@ class SessionMeter:
             self._made_due.add(now, frames)
             self.dropped_frames += frames
 
-    def sampled(self, stats: BroadcastStats, now: float) -> Sent:
+    def sampled(self, stats: BroadcastStats, now: float, frames: Sequence[FrameTimes] = ()) -> Sent:
         """Takes the sender's totals; what is new since the last time."""
         old, self.sender = self.sender, stats
         dropped = {
@@ -134,6 +155,8 @@ class SessionMeter:
             sent=stats.frames_sent - old.frames_sent,
             dropped=dropped,
             encode_missed=self._encode_missed(old, stats, dropped.get("skipped", 0)),
+            silent_s=stats.audio_underrun_s - old.audio_underrun_s,
+            frames=tuple(self.frames.sent(frames)),
         )
         self._sent_due.add(now, sent.due)
         self._sent_on_time.add(now, sent.on_time)
@@ -163,15 +186,30 @@ class SessionMeter:
         return round(self._made.total(now) / span, 2)
 
     def stage_medians(self) -> dict[str, float | None]:
-        """Median milliseconds per chunk and stage over the recent chunks."""
-        return {stage: self._median(stage) for stage in (*STAGES, "encode")}
+        """Median milliseconds per stage: the engine's over the recent chunks, the others' over the
+        recent frames."""
+        engine = {name: _middle([entry[name] for entry in self.recent]) for name in ENGINE_STAGES}
+        recent = list(self.frames.recent)
+        front = {
+            name: _middle([1e3 * record.stages[name] for record in recent]) for name in FRONT_STAGES
+        }
+        return engine | front
 
-    def _median(self, stage: str) -> float | None:
-        values = [entry[stage] for entry in self.recent if entry[stage] is not None]
-        return round(median(values), 2) if values else None
+    def chunks(self) -> list[dict[str, Any]]:
+        """The recent chunks with what became of their pictures: of each stage the longest."""
+        return [entry | self._pictures(entry["chunk"]) for entry in self.recent]
 
-    def _encode_ms(self, frames: int) -> float | None:
-        """Encoding comes later than the chunk: what its pictures take by the latest figures."""
-        if not self.sender.encode_ms.count:
-            return None
-        return round(self.sender.encode_ms.p50 * frames, 2)
+    def _pictures(self, chunk: int) -> dict[str, float | None]:
+        records = self.frames.by_chunk(chunk)
+        return {
+            name: _longest([r.stages[name] for r in records if name in r.stages])
+            for name in FRAME_STAGES
+        }
+
+
+def _middle(values: list[float]) -> float | None:
+    return round(median(values), 2) if values else None
+
+
+def _longest(seconds: list[float]) -> float | None:
+    return round(1e3 * max(seconds), 2) if seconds else None

@@ -3,15 +3,19 @@
 Counters and histograms are fed as things happen; gauges are read when the page is asked for.
 """
 
+from collections.abc import Iterable
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import generate_latest
 
 import onbeat
+from onbeat.server.api.frame_metrics import FRAME_BUCKETS, FrameMetrics
+from onbeat.server.api.frames import ENGINE_STAGES
 from onbeat.server.api.hub import EngineHub
-from onbeat.server.api.measures import STAGES, Sent
+from onbeat.server.api.measures import Sent, efficiencies
 from onbeat.server.api.sessions import SessionManager
+from onbeat.server.api.system_metrics import SystemMetrics
 from onbeat.server.api.telemetry import Telemetry
 from onbeat.server.engine.messages import (
     ChunkDropped,
@@ -21,14 +25,16 @@ from onbeat.server.engine.messages import (
     TransferStats,
 )
 from onbeat.server.engine.track import BucketCost
-from onbeat.server.vocabulary import Place
+from onbeat.server.vocabulary import DropCause, Place
 
-_FAST = (1, 2, 4, 6, 8, 10, 12, 16, 20, 25, 33, 40, 50, 66, 83, 100)
-_SLOW = (150, 200, 300, 500, 750, 1000, 2000)
-FRAME_BUCKETS = tuple(milliseconds / 1000 for milliseconds in _FAST + _SLOW)
 FINE_BUCKETS = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2)
 JOB_BUCKETS = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960)
+WAIT_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+SLACK_BUCKETS = (-1, -0.5, -0.2, -0.1, -0.05, 0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1)
+RATIO_BUCKETS = (0.5, 0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)
 ROW_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+MOST_LEVELS = 8
+REFUSALS = ("capacity", "invalid", "viewers", "other")
 OUTCOMES = ("completed", "failed", "cancelled")
 
 
@@ -37,11 +43,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._broken: dict[str, int] = {}
+        """Misses past the most allowed, by stream, as last reported."""
         self._live_gauges()
         self._engine_gauges()
         self._transfer_metrics()
         self._histograms()
         self._counters()
+        self.frames = FrameMetrics(self.registry)
+        self.system = SystemMetrics(self.registry)
         self._model = Info("onbeat_model", "The served model", registry=self.registry)
         build = Info("onbeat_build", "This program", registry=self.registry)
         build.info({"version": onbeat.__version__})
@@ -71,6 +81,9 @@ class Metrics:
         self._usage = self._gauge("kv_cache_usage_ratio", "KV pages in use over all")
         self._slots = self._gauge("state_slots_used", "Decoder state slots in use")
         self._slots_total = self._gauge("state_slots", "Decoder state slots")
+        self._levels = self._gauge(
+            "streams_by_level", "Live streams on the quality ladder", "level"
+        )
         self._cost = self._gauge(
             "forward_seconds", "Recent forwards by size", "kind", "rows", "quantile", "source"
         )
@@ -106,6 +119,14 @@ class Metrics:
         self._step = make("denoise_step_seconds", "One batched step", FRAME_BUCKETS)
         self._plan = make("plan_seconds", "Planning one tick", FINE_BUCKETS)
         self._rows = make("batch_rows", "Rows of a batch", ROW_BUCKETS)
+        self._decode = make("decode_seconds", "Decoding one batch of chunks", FRAME_BUCKETS)
+        self._slack = make("chunk_slack_seconds", "Playout minus being ready", SLACK_BUCKETS)
+        self._efficiency = make(
+            "batch_efficiency_ratio", "Rows times the time of one, over a batch's", RATIO_BUCKETS
+        )
+        self.admission = make(
+            "admission_wait_seconds", "A session's wait for the engine", WAIT_BUCKETS
+        )
         self._queue_wait = make("queue_wait_seconds", "A job's wait for its start", JOB_BUCKETS)
         self._job = make("job_duration_seconds", "A job's run", JOB_BUCKETS, "outcome")
 
@@ -123,7 +144,23 @@ class Metrics:
         self._by_steps = self._counter("chunk_steps", "Live chunks by denoise steps", "steps")
         self._jobs = self._counter("jobs", "Finished jobs", "outcome")
         self._rejected = self._counter("admission_rejected", "Streams refused", "reason")
+        self._firm = self._counter("firm_misses", "Chunks past what a stream may miss in a row")
+        self._silent = self._counter("audio_underrun_seconds", "Silence sent for want of sound")
         self._restarts = self._counter("engine_restarts", "Engine processes replaced")
+        self._label_all()
+
+    def _label_all(self) -> None:
+        """All series are there from the start: a rate over one that appears misses its first."""
+        causes = get_args(DropCause)
+        _labelled(self._stage, ENGINE_STAGES)
+        _labelled(self._job, OUTCOMES)
+        _labelled(self._jobs, OUTCOMES)
+        _labelled(self._dropped, ("late", "skipped", "encoder"))
+        _labelled(self._missed, [cause for cause in causes if cause != "paused"])
+        _labelled(self._chunks, ("on_time", "late", *(f"dropped_{cause}" for cause in causes)))
+        _labelled(self._rejected, REFUSALS)
+        _labelled(self._places, get_args(Place))
+        _labelled(self._levels, map(str, range(MOST_LEVELS)))
 
     # ---- as things happen ----------------------------------------------------------------------
 
@@ -137,7 +174,8 @@ class Metrics:
         self._by_steps.labels(str(event.steps)).inc()
         if event.cause is not None:
             self._missed.labels(event.cause).inc(event.frames)
-        for stage in STAGES:
+        self._slack.observe(event.playout_at - event.ready_at)
+        for stage in ENGINE_STAGES:
             self._stage.labels(stage).observe(getattr(event.stages, stage))
 
     def chunk_dropped(self, event: ChunkDropped, frames: int) -> None:
@@ -146,17 +184,32 @@ class Metrics:
             self._missed.labels(event.cause).inc(frames)
 
     def rejected(self, code: str) -> None:
-        self._rejected.labels(code if code in ("capacity", "invalid", "viewers") else "other").inc()
+        self._rejected.labels(code if code in REFUSALS else "other").inc()
 
-    def engine_stats(self, stats: EngineStats) -> None:
+    def engine_stats(self, stats: EngineStats, one: float | None) -> None:
+        """`one`: calibrated milliseconds of a forward of one row, None if not known."""
         for seconds in stats.step_seconds:
             self._step.observe(seconds)
+        for seconds in stats.decode_seconds:
+            self._decode.observe(seconds)
+        for value in efficiencies(stats.batch_rows, stats.step_seconds, one):
+            self._efficiency.observe(value)
+        self._streams(stats)
         for seconds in stats.plan_seconds:
             self._plan.observe(seconds)
         for rows in stats.batch_rows:
             self._rows.observe(rows)
         if stats.transfer is not None:
             self._transferred(stats.transfer)
+
+    def _streams(self, stats: EngineStats) -> None:
+        live = [stream for stream in stats.streams if stream.kind == "live" and not stream.paused]
+        for level in range(MOST_LEVELS):
+            self._levels.labels(str(level)).set(sum(s.level == level for s in live))
+        broken = {stream.stream_id: stream.firm_broken for stream in stats.streams}
+        grown = (n - self._broken.get(name, 0) for name, n in broken.items())
+        self._firm.inc(sum(max(0, n) for n in grown))
+        self._broken = broken
 
     def _transferred(self, transfer: TransferStats) -> None:
         self._copied_bytes.inc(transfer.copied_bytes)
@@ -180,6 +233,8 @@ class Metrics:
         self._on_time.inc(sent.on_time)
         self._sent.inc(sent.sent)
         self._missed.labels("encode").inc(sent.encode_missed)
+        self._silent.inc(max(0.0, sent.silent_s))
+        self.frames.sent(sent.frames)
         for reason, count in sent.dropped.items():
             self._dropped.labels(reason).inc(count)
 
@@ -230,3 +285,8 @@ class Metrics:
         for (quantile, source), ms in values.items():
             self._cost.labels(cost.kind, rows, quantile, source).set(ms / 1e3)
         self._cost_error.labels(cost.kind, rows).set(cost.p99_error)
+
+
+def _labelled(metric: Counter | Gauge | Histogram, values: Iterable[str]) -> None:
+    for value in values:
+        metric.labels(value)

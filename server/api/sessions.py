@@ -223,7 +223,7 @@ class SessionManager:
             session.camera.leave(session.stream_id)
         self._hub.send(CloseStream(stream_id=session.stream_id))
         session.end(reason)
-        self._tell("closed", session, reason)
+        self.tell("closed", session, reason)
         await session.release()
 
     async def close_all(self) -> None:
@@ -311,7 +311,7 @@ class SessionManager:
                 session.admit(recognised)
                 if session.link.level:
                     self._hold(session)
-                self._tell("opened", session, event)
+                self.tell("opened", session, event)
             case StreamQueued(position=position, estimated_seconds=seconds):
                 session.enqueue(position, seconds)
             case StreamRefused():
@@ -321,7 +321,7 @@ class SessionManager:
                 self._deliver(session, event, payload)
             case ChunkDropped():
                 session.meter.dropped(event, session.ready.chunk_frames, time.monotonic())
-                self._tell("dropped", session, event)
+                self.tell("dropped", session, event)
             case ControlApplied():
                 self._apply(session, event)
             case StreamEnded(reason=reason, error=error):
@@ -358,7 +358,7 @@ class SessionManager:
         session.broadcast.push(chunk)
         session.engine_down = False
         session.meter.delivered(event, time.monotonic())
-        self._tell("chunk", session, event)
+        self.tell("chunk", session, event)
 
     def _apply(self, session: Session, event: ControlApplied) -> None:
         applied = Applied(
@@ -369,8 +369,8 @@ class SessionManager:
             recognised=event.recognised,
         )
         if session.apply(applied):
-            self._tell("applied", session, event)
+            self.tell("applied", session, event)
 
-    def _tell(self, what: str, session: Session, detail: Any) -> None:
+    def tell(self, what: str, session: Session, detail: Any) -> None:
         for watcher in self.watchers:
             watcher(what, session, detail)

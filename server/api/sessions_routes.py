@@ -16,7 +16,6 @@ from onbeat.server.api.reference import packed_reference
 from onbeat.server.api.schemas import ControlView, SessionCreate, SessionView
 from onbeat.server.api.session import Listener, Session
 from onbeat.server.api.steering import Control, ForkCreate
-from onbeat.server.api.telemetry import session_status
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
@@ -135,7 +134,8 @@ async def session_events(
 async def _messages(front: Front, session: Session) -> AsyncIterator[dict[str, Any]]:
     listener = Listener()
     session.listeners.add(listener)
-    listener.put(session_status(session, front.hub.state, session.created))
+    ((_, status),) = front.statuses([session], session.created)
+    listener.put(status)
     try:
         while True:
             await listener.wake.wait()

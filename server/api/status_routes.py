@@ -1,5 +1,6 @@
 """/health, /ready, /metrics, /v1/models and the overview that the latency page draws."""
 
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -11,11 +12,13 @@ from starlette.responses import JSONResponse, Response
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import controls_of, modes_of, served
-from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview
+from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview, session_detail
 from onbeat.server.api.traces import LONGEST_SECONDS
 from onbeat.server.engine.messages import EngineReady
 
 router = APIRouter(tags=["status"])
+
+NO_ROOM = "By the measured costs not one live stream would be on time here now; jobs run."
 
 
 @router.get("/health", operation_id="health")
@@ -27,10 +30,12 @@ async def health() -> dict[str, str]:
 @router.get("/ready", operation_id="ready")
 async def ready(front: FrontDep) -> Response:
     """200 once streams can be opened, 503 with the reason before."""
-    state = front.hub.state
+    state, room = front.hub.state, front.hub.capacity_streams
     body: dict[str, Any] = {"status": "ready" if state == "ready" else "not_ready", "engine": state}
+    if state == "ready" and not room:
+        body["warning"] = NO_ROOM
     if state == "ready":
-        return JSONResponse(body)
+        return JSONResponse(body | {"capacity_streams": room})
     body["reason"] = front.hub.reason
     return JSONResponse(body, 503, headers={"retry-after": "1"})
 
@@ -93,6 +98,12 @@ async def trace(
 async def overview(front: FrontDep) -> Response:
     """How the server does at this instant."""
     return Response(front.telemetry.latest_json(), media_type="application/json")
+
+
+@router.get("/v1/overview/sessions/{session_id}", operation_id="overview_session")
+async def overview_session(front: FrontDep, session_id: str) -> dict[str, Any]:
+    """One session's entry of the overview, with its last chunks and their frames."""
+    return session_detail(front.sessions.get(session_id), time.monotonic())
 
 
 @router.get("/v1/overview/history", operation_id="overview_history")

@@ -10,17 +10,22 @@ from typing import Any
 
 import msgspec
 
+from onbeat.server.api.frames import SERVER_STAGES
 from onbeat.server.api.hub import EngineHub
-from onbeat.server.api.measures import STAGES, Quantiles, Sent, Window, quantiles, ratio
+from onbeat.server.api.latency import LatencyWindow
+from onbeat.server.api.machine import CpuShares, Machine
+from onbeat.server.api.measures import Sent, Window, efficiencies, quantiles, ratio
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
-from onbeat.server.engine.messages import ChunkReady, EngineStats
+from onbeat.server.api.tails import PLANNED
+from onbeat.server.engine.messages import EngineStats
 from onbeat.server.vocabulary import prompt_text
-from onbeat.webrtc.stats import Percentiles
 
 TICK_SECONDS = 0.5
 HISTORY_SECONDS = 3600
 SHOWN_SESSIONS = 64
+LATE_BELOW = 0.98
+"""Share of frames on time under which a server does not keep up."""
 COPIES = ("copied_bytes", "copied_seconds", "exposed_seconds", "waited_seconds")
 
 Overview = dict[str, Any]
@@ -31,13 +36,24 @@ class Telemetry:
     """Windows of the last ten seconds, totals since the start, and the history of overviews."""
 
     def __init__(
-        self, hub: EngineHub, sessions: SessionManager, on_first_frame: Callable[[float], None]
+        self,
+        hub: EngineHub,
+        sessions: SessionManager,
+        on_first_frame: Callable[[float], None],
+        on_admitted: Callable[[float], None],
     ) -> None:
         self._hub = hub
-        self._on_first_frame = on_first_frame
+        self._on_first_frame, self._on_admitted = on_first_frame, on_admitted
         self._sessions = sessions
         self._started = time.monotonic()
-        self._windows = {name: Window() for name in STAGES}
+        self.latency = LatencyWindow()
+        self._machine = Machine()
+        self.cpu: CpuShares | None = None
+        """Of the last interval."""
+        self.errors: dict[str, int] = {}
+        self._admissions: deque[float] = deque(maxlen=200)
+        self._admitted: set[str] = set()
+        self._efficiency = Window()
         self._engine_windows = {name: Window() for name in ("step", "plan", "decode")}
         self._rows = Window()
         self._copied: Counter[str] = Counter()
@@ -60,18 +76,25 @@ class Telemetry:
 
     def _watch(self, what: str, session: Session, detail: Any) -> None:
         if what == "chunk":
-            self._chunk(detail)
+            if detail.cause is not None:
+                self._missed(detail.cause, detail.frames)
+        elif what == "opened":
+            self._opened(session)
+        elif what == "viewed":
+            self.latency.seen(detail, time.monotonic())
         elif what == "dropped":
             self._missed(detail.cause, session.ready.chunk_frames)
         elif what == "closed":
             self._first_seen.discard(session.id)
+            self._admitted.discard(session.id)
 
-    def _chunk(self, event: ChunkReady) -> None:
-        now = time.monotonic()
-        for name in STAGES:
-            self._windows[name].add(now, getattr(event.stages, name))
-        if event.cause is not None:
-            self._missed(event.cause, event.frames)
+    def _opened(self, session: Session) -> None:
+        """The engine took it: for the first time, or again after it was replaced."""
+        if session.id not in self._admitted:
+            self._admitted.add(session.id)
+            waited = max(0.0, time.monotonic() - session.created)
+            self._admissions.append(waited)
+            self._on_admitted(waited)
 
     def engine_stats(self, stats: EngineStats) -> None:
         """A report of the engine: each list is what happened since the last one."""
@@ -80,8 +103,11 @@ class Telemetry:
             if (session := self._sessions.find(stream.stream_id)) is not None:
                 session.level = stream.level_name
                 session.input_age = stream.input.age if stream.input else None
+        one = self._hub.ready.step_ms.get(1) if self._hub.ready else None
         for rows in stats.batch_rows:
             self._rows.add(now, rows)
+        for value in efficiencies(stats.batch_rows, stats.step_seconds, one):
+            self._efficiency.add(now, value)
         for name in ("step", "plan", "decode"):
             for seconds in getattr(stats, f"{name}_seconds"):
                 self._engine_windows[name].add(now, seconds)
@@ -93,6 +119,8 @@ class Telemetry:
         """Asks every sender for its totals; what is new since the last time."""
         sampled = [(session, self._sample(session, now)) for session in self._sessions.all()]
         sent = [each for _, each in sampled]
+        for each in sent:
+            self.latency.sent(each.frames, now)
         due, on_time = sum(s.due for s in sent), sum(s.on_time for s in sent)
         self._missed("encode", sum(s.encode_missed for s in sent))
         self.frames_due += due
@@ -106,7 +134,8 @@ class Telemetry:
             self.missed[cause] += frames
 
     def _sample(self, session: Session, now: float) -> Sent:
-        sent = session.meter.sampled(session.broadcast.stats(), now)
+        broadcast = session.broadcast
+        sent = session.meter.sampled(broadcast.stats(), now, broadcast.frames())
         first = session.meter.sender.first_frame_at
         if first is not None and session.first_offer is not None:
             if session.id not in self._first_seen:
@@ -120,6 +149,7 @@ class Telemetry:
 
     def tick(self, now: float) -> Overview:
         """Makes the overview of this instant, and keeps a point of it as history."""
+        self.cpu = self._machine.look(self._engine_pid) or self.cpu
         self._latest, self._encoded = self.overview(now), None
         self.history.append(point_of(self._latest))
         return self._latest
@@ -141,14 +171,32 @@ class Telemetry:
             "engine": self._engine(),
             "live": self._live(now),
             "batch": self._batch(now),
-            "stages_ms": self._stages(now),
+            "latency": self.latency.view(now, late=self._late(now)),
+            "stages_ms": self.latency.stages(now),
             "first_frame_ms": quantiles(list(self._first_frames), scale=1000.0),
+            "admission_ms": quantiles(list(self._admissions), scale=1000.0),
+            "ladder": self._ladder(),
+            "machine": machine_view(self.cpu),
+            "errors": dict(self.errors),
             "jobs": dict(self.job_counts),
             "rejected": dict(self.rejected),
             "sessions": [
                 session_overview(session, now) for session in _shown(self._sessions.all())
             ],
         }
+
+    @property
+    def _engine_pid(self) -> int | None:
+        return self._hub.ready.pid if self._hub.ready else None
+
+    def _late(self, now: float) -> bool:
+        share = ratio(self._on_time.total(now), self._due.total(now))
+        return share is not None and share < LATE_BELOW
+
+    def _ladder(self) -> dict[str, int]:
+        """Live sessions by their place on the quality ladder."""
+        levels = [s.level for s in self._sessions.all() if s.level and not s.paused]
+        return dict(sorted(Counter(levels).items()))
 
     def _engine(self) -> dict[str, Any]:
         ready, stats = self._hub.ready, self._hub.stats
@@ -198,8 +246,9 @@ class Telemetry:
         }
 
     def _batch(self, now: float) -> dict[str, Any]:
-        rows = self._rows.values(now)
+        rows, gains = self._rows.values(now), self._efficiency.values(now)
         return {
+            "efficiency": round(sum(gains) / len(gains), 3) if gains else None,
             "rows_mean": round(sum(rows) / len(rows), 2) if rows else None,
             "rows_p50": quantiles(rows)["p50"],
             "rows_max": int(max(rows)) if rows else None,
@@ -207,14 +256,6 @@ class Telemetry:
                 f"{name}_ms": window.milliseconds(now)
                 for name, window in self._engine_windows.items()
             },
-        }
-
-    def _stages(self, now: float) -> dict[str, Quantiles]:
-        sessions = self._sessions.all()
-        made = {name: self._windows[name].milliseconds(now) for name in STAGES}
-        return made | {
-            "encode": _worst([_chunked(s, s.meter.sender.encode_ms) for s in sessions]),
-            "send": _worst([_chunked(s, s.meter.sender.send_ms) for s in sessions]),
         }
 
 
@@ -237,7 +278,22 @@ def point_of(overview: Overview) -> Point:
         "viewers": live["viewers"],
         "jobs_running": overview["jobs"].get("running"),
         "fps_sent": round(sum(each["fps_sent"] for each in overview["sessions"]), 2),
+        "latency_ms_p50": overview["latency"]["sent_ms"]["p50"],
+        "latency_ms_p99": overview["latency"]["sent_ms"]["p99"],
+        "shown_ms_p50": overview["latency"]["shown_ms"]["p50"],
+        "pages_ratio": ratio(engine["pages_used"] or 0, engine["pages_total"] or 0),
+        "waiting": engine["waiting"],
+        "efficiency": batch["efficiency"],
+        "others_ratio": overview["machine"]["others"],
     }
+
+
+def machine_view(shares: CpuShares | None) -> dict[str, Any]:
+    """Shares of all cores; `taken`: other programs leave too little."""
+    if shares is None:
+        return {"front": None, "engine": None, "others": None, "taken": False}
+    parts = {name: round(getattr(shares, name), 3) for name in ("front", "engine", "others")}
+    return parts | {"taken": shares.taken}
 
 
 def session_overview(session: Session, now: float) -> dict[str, Any]:
@@ -250,20 +306,31 @@ def session_overview(session: Session, now: float) -> dict[str, Any]:
         **_health(session, now),
         "chunks_by_steps": {str(n): c for n, c in sorted(session.meter.by_steps.items())},
         "stages_ms": session.meter.stage_medians(),
+        "fps": session.ready.fps,
         "recent": list(session.meter.recent),
         "client": [viewer.stats for viewer in list(session.viewers.values())[:8]],
     }
 
 
-def session_status(session: Session, engine_state: str, now: float) -> dict[str, Any]:
-    """The message that viewers get once a second."""
+def session_detail(session: Session, now: float) -> dict[str, Any]:
+    """One session's entry with its last chunks."""
+    return session_overview(session, now) | {"recent": session.meter.chunks()}
+
+
+def session_status(
+    session: Session, engine_state: str, now: float, *, streams: int, taken: bool
+) -> dict[str, Any]:
+    """The message that viewers get once a second. `streams`: live streams and jobs that share the
+    device; `taken`: other programs have the processor."""
     stages = session.meter.stage_medians()
     return {
         "type": "status",
         "status": session.status,
         **_health(session, now),
-        **{f"{name}_ms": stages[name] for name in ("queue", "denoise", "decode", "encode")},
+        **{f"{name}_ms": stages[name] for name in SERVER_STAGES if name not in PLANNED},
         "engine_state": engine_state,
+        "sharing": streams,
+        "machine_taken": taken,
     }
 
 
@@ -283,23 +350,4 @@ def _health(session: Session, now: float) -> dict[str, Any]:
         "recording": session.recording,
         "link": {"level": session.link.level, "verdict": session.link.verdict},
         "input": session.camera.view(session.input_age) if session.camera else None,
-    }
-
-
-def _chunked(session: Session, frame: Percentiles) -> Percentiles:
-    """A time per picture as a time per chunk, like that of the other stages."""
-    frames = session.ready.chunk_frames
-    return Percentiles(
-        p50=frame.p50 * frames, p95=frame.p95 * frames, p99=frame.p99 * frames, count=frame.count
-    )
-
-
-def _worst(all_sessions: list[Percentiles]) -> Quantiles:
-    """Of several sessions, the highest of each percentile."""
-    measured = [entry for entry in all_sessions if entry.count]
-    if not measured:
-        return quantiles([])
-    return {
-        name: round(max(getattr(entry, name) for entry in measured), 3)
-        for name in ("p50", "p95", "p99")
     }

@@ -43,12 +43,17 @@ def make_engine(
     device: str = "cpu",
 ) -> Engine:
     """The warm engine. Its cost tables are `known`, or in `cache`, or measured on the model now.
-    `transfers`: what copies pages, if not threads of this process; `device`: the model's."""
+    `transfers`: what copies pages, if not threads of this process; `device`: the model's.
+
+    Raises ValueError for so few pages that no stream could ever run."""
     torch.set_num_threads(settings.compute_threads)
     settings = resolved(settings, device)
     clock = clock or MonotonicClock()
     streams = settings.active_streams + settings.max_jobs
-    pages = settings.pages or streams * pages_per_stream(model.spec)
+    least = pages_per_stream(model.spec)
+    pages = settings.pages or streams * least
+    if pages < least:
+        raise ValueError(f"pages: {pages}; allowed: from {least}, what one stream needs, or 0")
     pool, store = KVPool(pages), KVStore(model.spec, pages, device=device)
     executor = make_executor(model, store, settings)
     bench = Bench(model, pool, store, settings, executor)

@@ -180,11 +180,12 @@ def _stages(finished: Finished, result: Decoded) -> StageTimes:
     """`queue` is all waiting: before the first step, between steps, and before the decoder."""
     times = finished.times
     total = result.ready_at - times.released
-    worked = times.denoise + result.decode + result.convert
+    worked = times.denoise + times.commit + result.decode + result.convert
     return StageTimes(
         released_at=times.released,
         queue=max(0.0, total - worked),
         denoise=times.denoise,
+        commit=times.commit,
         decode=result.decode,
         convert=result.convert,
     )

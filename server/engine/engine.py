@@ -40,7 +40,7 @@ from onbeat.server.engine.scheduler import Candidate, Plan
 from onbeat.server.engine.settings import Clock, EngineSettings
 from onbeat.server.engine.slots import SlotWriter
 from onbeat.server.engine.stats import Interval
-from onbeat.server.engine.streams import ChunkTimes, Stream, candidate
+from onbeat.server.engine.streams import Stream, candidate
 from onbeat.server.engine.switch import is_due
 from onbeat.server.engine.trace import Trace
 from onbeat.server.engine.transfer import Transfers
@@ -271,8 +271,7 @@ class Engine:
         steps = [s for s in rows if work[s.id] == "step"]
         new = [s for s in steps if s.state is None]
         for stream in new:
-            release = stream.release_at(self.spec) if stream.is_live else now
-            stream.times = ChunkTimes(released=min(release, now), started=now)
+            stream.begin_chunk(now, self.spec)
         if new:
             self._executor.start_chunks(new, [s.planned_steps(self.spec) for s in new])
         commits = [s for s in rows if work[s.id] == "commit"]
@@ -300,6 +299,8 @@ class Engine:
             self.trace.forward(started, ended, outcome.stepped, outcome.committed)
             failed += outcome.failed
             self._observe(rows, seconds)
+            for stream in outcome.committed:
+                stream.committed(started, ended)
             for stream in outcome.stepped:
                 stream.times.denoise += seconds
                 stream.times.predicted += predicted

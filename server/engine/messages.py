@@ -202,11 +202,13 @@ class StreamQueued(Message, frozen=True, kw_only=True):
 
 
 class StageTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds a chunk spent waiting and in each stage, and the instant it could start."""
+    """Seconds a chunk spent waiting and in each stage, and the instant it could start. They sum to
+    the time from there to its being ready. `commit`: of the chunks before it, in between."""
 
     released_at: float
     queue: float
     denoise: float
+    commit: float = 0.0
     decode: float
     convert: float
 

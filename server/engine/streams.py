@@ -66,12 +66,13 @@ class Counters:
 @dataclass(slots=True, kw_only=True)
 class ChunkTimes:
     """Instants of the chunk under way. Seconds: `denoise` of its forwards in all, `predicted` what
-    they should have taken."""
+    they should have taken, `commit` of the commits before it that ran after its release."""
 
     released: float = 0.0
     started: float = 0.0
     denoise: float = 0.0
     predicted: float = 0.0
+    commit: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,6 +137,8 @@ class Stream:
     """What it is made from beside its prompt; None for a stream without an input."""
     failed: str | None = None
     times: ChunkTimes = field(default_factory=ChunkTimes)
+    commits: list[tuple[float, float]] = field(default_factory=list)
+    """When its forwards with commits ran since its last chunk began."""
     counters: Counters = field(default_factory=Counters)
 
     @property
@@ -201,6 +204,20 @@ class Stream:
         beats = math.ceil(start / spec.chunk_seconds - ROUNDING)
         self.beat = beats - chunk
         self.anchor = self.phase + beats * spec.chunk_seconds
+
+    def begin_chunk(self, now: float, spec: ModelSpec) -> None:
+        """The chunk's first step is about to run: its times begin."""
+        release = min(self.release_at(spec) if self.is_live else now, now)
+        spent = sum(max(0.0, end - max(start, release)) for start, end in self.commits)
+        self.times = ChunkTimes(released=release, started=now, commit=spent)
+        self.commits.clear()
+
+    def committed(self, start: float, end: float) -> None:
+        """A forward with commits of it has run."""
+        if self.state is None:
+            self.commits.append((start, end))
+        else:
+            self.times.commit += end - start
 
     def release_at(self, spec: ModelSpec) -> float:
         """When the steps of the next chunk may start."""

@@ -90,6 +90,8 @@ class FakeEngine:
         self.closed = False
         self.full = False
         """A stream that is resumed has to wait; it is told so before the answer to its control."""
+        self.stall: dict[str, float] = {}
+        """Seconds more that each chunk takes, by stage."""
         self.silent = threading.Event()
         """While set, no stream moves on."""
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -285,7 +287,7 @@ class FakeEngine:
             self._events.put(applied)
         last = stream.opened.total_chunks == stream.chunk + 1
         self._payloads[(stream_id, stream.chunk)] = payload(stream.opened.seed, stream.chunk)
-        self._events.put(_ready(stream_id, stream, playout_at, now, last=last))
+        self._events.put(_ready(stream_id, stream, playout_at, now, self.stall, last=last))
         stream.chunk += 1
         if last:
             del self.streams[stream_id]
@@ -358,9 +360,17 @@ def payload(seed: int, chunk: int) -> ChunkPayload:
 
 
 def _ready(
-    stream_id: str, stream: Stream, playout_at: float, now: float, *, last: bool
+    stream_id: str,
+    stream: Stream,
+    playout_at: float,
+    now: float,
+    stall: dict[str, float],
+    *,
+    last: bool,
 ) -> ChunkReady:
     live = stream.opened.kind == "live"
+    usual = {"queue": 0.002, "denoise": 0.01, "decode": 0.005, "convert": 0.001}
+    times = {name: seconds + stall.get(name, 0.0) for name, seconds in usual.items()}
     return ChunkReady(
         stream_id=stream_id,
         chunk=stream.chunk,
@@ -374,8 +384,6 @@ def _ready(
         playout_at=playout_at if live else 0.0,
         ready_at=now,
         on_time=True,
-        stages=StageTimes(
-            released_at=now - 0.02, queue=0.002, denoise=0.01, decode=0.005, convert=0.001
-        ),
+        stages=StageTimes(released_at=now - sum(times.values()), **times),
         last=last,
     )

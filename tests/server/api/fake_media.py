@@ -6,6 +6,7 @@ from typing import Any
 from onbeat.server.api.media import BroadcastLike, LinkState, OnMessage
 from onbeat.server.engine.messages import EngineReady
 from onbeat.webrtc.fragment import Fragment
+from onbeat.webrtc.frames import FrameTimes
 from onbeat.webrtc.ingest import InputSink
 from onbeat.webrtc.media import MediaChunk
 from onbeat.webrtc.offer import Role
@@ -42,6 +43,8 @@ class FakeBroadcast:
     def __init__(self) -> None:
         self.chunks: list[MediaChunk] = []
         self.taps: list[FakeTap] = []
+        self.stall: dict[str, float] = {}
+        self._told = 0
         self.refreshed = 0
         self.closed = False
 
@@ -61,6 +64,15 @@ class FakeBroadcast:
             first_frame_at=self.chunks[0].playout_at if self.chunks else None,
         )
 
+    def frames(self) -> list[FrameTimes]:
+        """All pictures of the chunks pushed since, each with what `stall` says beside."""
+        new, self._told = self.chunks[self._told :], len(self.chunks)
+        return [
+            _times(chunk, number, self.stall)
+            for chunk in new
+            for number in range(len(chunk.frames))
+        ]
+
     def refresh(self) -> None:
         self.refreshed += 1
 
@@ -72,6 +84,23 @@ class FakeBroadcast:
         self.closed = True
         for tap in self.taps:
             tap.end()
+
+
+ENCODE, SEND = 0.001, 0.0005
+
+
+def _times(chunk: MediaChunk, number: int, stall: dict[str, float]) -> FrameTimes:
+    due = chunk.playout_at + number / chunk.fps
+    encoded = due + ENCODE + stall.get("encode", 0.0)
+    return FrameTimes(
+        chunk=chunk.index,
+        number=number,
+        pts=(chunk.index * len(chunk.frames) + number) * 90_000 // chunk.fps,
+        due=due,
+        taken_at=due,
+        encoded_at=encoded,
+        sent_at=encoded + SEND + stall.get("send", 0.0),
+    )
 
 
 class FakePeer:
@@ -113,6 +142,9 @@ class FakePeer:
 
     def link(self) -> LinkState:
         return self.state
+
+    def media_pts(self, rtp_timestamp: int) -> int | None:
+        return rtp_timestamp
 
     async def close(self) -> None:
         self.closed = True

@@ -8,7 +8,8 @@ import pytest
 
 from onbeat.server.api.measures import SessionMeter, Window, quantiles, ratio
 from onbeat.server.engine.messages import ChunkDropped
-from onbeat.webrtc.stats import BroadcastStats, Percentiles
+from onbeat.webrtc.frames import FrameTimes
+from onbeat.webrtc.stats import BroadcastStats
 from tests.server.jobs.test_attempt import ready_chunk
 
 
@@ -76,9 +77,20 @@ def test_dropped_chunks_count_once() -> None:
 def test_rates_and_stages() -> None:
     meter = SessionMeter()
     assert meter.fps_generated(1.0) is None
-    meter.sampled(BroadcastStats(encode_ms=Percentiles(p50=1.5, count=9)), 99.0)
+    assert meter.stage_medians()["encode"] is None
     for chunk in range(40):
         meter.delivered(ready_chunk("s", chunk), 100 + 0.2 * chunk)
+        due = 100.4 + 0.2 * chunk
+        sent = FrameTimes(
+            chunk=chunk,
+            number=0,
+            pts=18_000 * chunk,
+            due=due,
+            taken_at=due,
+            encoded_at=due + 0.006,
+            sent_at=due + 0.007,
+        )
+        meter.sampled(BroadcastStats(), 100 + 0.2 * chunk, [sent])
     assert meter.fps_generated(107.8) == pytest.approx(20, abs=1.1)
     assert meter.stage_medians()["encode"] == 6.0
     assert meter.chunk == 39 and len(meter.recent) == 40

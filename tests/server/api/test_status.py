@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from onbeat.server.api.frames import ALL_STAGES, ENGINE_STAGES
 from onbeat.server.api.telemetry import Telemetry
 from tests.server.api.conftest import Server, StartServer, application, until
 from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import OFFER
 from tests.server.api.test_sessions import error_of
-
-STAGES = {"queue", "denoise", "decode", "convert", "encode", "send"}
 
 
 def overview(server: Server) -> dict[str, Any]:
@@ -76,9 +75,12 @@ def test_the_shape_of_the_overview(server: Server) -> None:
     assert body["batch"]["step_ms"]["p50"] == pytest.approx(5.0)
     assert body["batch"]["decode_ms"]["p50"] == pytest.approx(3.0)
     assert body["stages_ms"]["decode"]["p50"] == pytest.approx(5.0)
-    assert set(body["stages_ms"]) == STAGES
+    assert tuple(body["stages_ms"]) == ALL_STAGES
+    assert body["batch"]["efficiency"] == pytest.approx((1.25 + 10 / 6) / 2, abs=1e-3)
+    assert body["admission_ms"]["p50"] >= 0 and body["ladder"] == {"1 of 2 steps": 1}
+    assert {"answers_5xx", "jobs_failed", "engine_restarts"} <= set(body["errors"])
     assert body["stages_ms"]["denoise"]["p99"] == pytest.approx(10.0)
-    assert body["stages_ms"]["encode"]["p50"] == pytest.approx(4.0)
+    assert body["stages_ms"]["encode"]["p50"] == pytest.approx(1.0, abs=1e-3)
     assert body["first_frame_ms"]["p50"] is not None
     assert body["jobs"] == dict(queued=0, running=0, completed=1, failed=0, cancelled=0)
     session = body["sessions"][0]
@@ -89,7 +91,7 @@ def test_the_shape_of_the_overview(server: Server) -> None:
     )
     assert session["stages_ms"]["denoise"] == pytest.approx(10.0)
     entry = session["recent"][-1]
-    assert set(entry) == {"chunk", "steps", "on_time", "encode"} | (STAGES - {"encode", "send"})
+    assert set(entry) == {"chunk", "steps", "on_time", *ENGINE_STAGES}
 
 
 def test_copies_of_paused_sessions_add_up(server: Server) -> None:
@@ -172,7 +174,9 @@ def test_the_overview_comes_as_events(start_server: StartServer, tmp_path: Any) 
 
 
 def test_who_asks_before_the_first_tick_gets_a_whole_overview(server: Server) -> None:
-    fresh = Telemetry(server.front.hub, server.front.sessions, lambda seconds: None)
+    fresh = Telemetry(
+        server.front.hub, server.front.sessions, lambda seconds: None, lambda seconds: None
+    )
     early = json.loads(fresh.latest_json())
     assert early.keys() == overview(server).keys() and early["engine"]["state"] == "ready"
     assert not fresh.history
@@ -211,3 +215,11 @@ def test_pages(server: Server) -> None:
         assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
         assert "http://" not in answer.text and "https://" not in answer.text
         assert server.http.head(path).status_code == 200
+
+
+def test_ready_says_when_no_live_stream_fits(server: Server) -> None:
+    assert server.http.get("/ready").json()["capacity_streams"] == 4
+    server.engine.capacity = 0
+    body = until(lambda: (b := server.http.get("/ready").json()).get("warning") and b)
+    assert body["capacity_streams"] == 0 and "live stream" in body["warning"]
+    assert server.http.get("/ready").status_code == 200, "jobs can still be made"

@@ -384,3 +384,8 @@ def test_engine_settings_name_what_is_wrong() -> None:
         EngineSettings(policy="best")
     with pytest.raises(ValueError, match="headroom: 0; allowed"):
         EngineSettings(headroom=0)
+
+
+def test_an_engine_that_could_never_run_a_stream_does_not_start() -> None:
+    with pytest.raises(ValueError, match=r"pages: 1; allowed: from \d+"):
+        Rig(EngineSettings(decode_lane=False, pages=1))
