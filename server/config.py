@@ -154,6 +154,7 @@ def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:
 
 def _unknown_environment() -> list[str]:
     known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    known |= {"ONBEAT_SERVER"}  # of the clients
     known |= {"ONBEAT_REQUIRE_BROWSER"}  # of the tests, like those for generated cases
     known |= {"ONBEAT_FUZZ_SEED", "ONBEAT_FUZZ_STEPS", "ONBEAT_FUZZ_SHRINK"}
     return sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known)

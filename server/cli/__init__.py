@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import onbeat
-from onbeat.server.cli import bench, doctor, generate, models, openapi, quality, serve, train
+from onbeat.server.cli import bench, doctor, generate, jobs, models, openapi, quality, serve, train
 from onbeat.server.config import SettingsError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("doctor")(doctor.doctor)
 app.command("openapi")(openapi.openapi)
 app.command("quality")(quality.quality)
 app.add_typer(bench.app, name="bench")
+app.add_typer(jobs.app, name="jobs")
 
 
 def _version(wanted: bool) -> None:
