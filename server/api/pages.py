@@ -9,6 +9,8 @@ from starlette.staticfiles import StaticFiles
 
 STATIC = Path(str(files("onbeat.server.api").joinpath("static")))
 NO_CACHE = {"cache-control": "no-cache"}
+POPUPS = {"cross-origin-opener-policy": "same-origin-allow-popups"}
+"""The latency page hands a trace to the window that it opens."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -20,7 +22,7 @@ async def preview() -> FileResponse:
 
 @router.api_route("/dashboard", methods=["GET", "HEAD"])
 async def dashboard() -> FileResponse:
-    return FileResponse(STATIC / "dashboard.html", headers=NO_CACHE)
+    return FileResponse(STATIC / "dashboard.html", headers=NO_CACHE | POPUPS)
 
 
 def assets() -> StaticFiles:

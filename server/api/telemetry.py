@@ -238,6 +238,7 @@ class Telemetry:
         return {
             "sessions": len(sessions),
             "viewers": sum(len(session.viewers) for session in sessions),
+            "fps_target": sum(s.ready.fps for s in sessions if s.viewers and not s.paused),
             "frames_due": self.frames_due,
             "frames_on_time": self.frames_on_time,
             "on_time_ratio_10s": ratio(self._on_time.total(now), self._due.total(now)),
@@ -277,6 +278,7 @@ def point_of(overview: Overview) -> Point:
         "sessions": live["sessions"],
         "viewers": live["viewers"],
         "jobs_running": overview["jobs"].get("running"),
+        "fps_target": live["fps_target"],
         "fps_sent": round(sum(each["fps_sent"] for each in overview["sessions"]), 2),
         "latency_ms_p50": overview["latency"]["sent_ms"]["p50"],
         "latency_ms_p99": overview["latency"]["sent_ms"]["p99"],
@@ -307,7 +309,6 @@ def session_overview(session: Session, now: float) -> dict[str, Any]:
         "chunks_by_steps": {str(n): c for n, c in sorted(session.meter.by_steps.items())},
         "stages_ms": session.meter.stage_medians(),
         "fps": session.ready.fps,
-        "recent": list(session.meter.recent),
         "client": [viewer.stats for viewer in list(session.viewers.values())[:8]],
     }
 

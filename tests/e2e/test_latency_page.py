@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
-from tests.e2e.server_process import ServerProcess
+from tests.e2e.server_process import ServerProcess, until
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,24 @@ def test_shows_live_numbers(open_page: OpenPage, server: ServerProcess) -> None:
     expect(page.locator("#stages")).to_have_text(
         re.compile(r"p50[\s\S]+denois|\d+ ms"), timeout=PATIENCE
     )
-    assert page.locator("#charts canvas").count() == 4
+    assert page.locator("#charts canvas").count() == 6
+
+
+def test_the_viewers_half_of_a_frame_is_known(open_page: OpenPage, server: ServerProcess) -> None:
+    preview = open_page("/#prompt=a+red+ball+over+the+sea&seed=7", width=500, height=600)
+    preview.wait_state("Live")
+    preview.page.wait_for_timeout(100)
+    until(
+        lambda: server.get("/v1/overview")["latency"]["shown"]["p50"] is not None,
+        PATIENCE / 1000,
+        "frames that a page saw",
+    )
+    latency = server.get("/v1/overview")["latency"]
+    row = latency["shown"]["p50"]
+    assert row["network"] >= 0 and row["buffer"] >= 0 and row["shown"] > 0
+    assert sum(v for k, v in row.items() if k != "total") == pytest.approx(row["total"], abs=2)
+    watched = open_page("/dashboard")
+    expect(watched.page.locator("#stages-hint")).to_contain_text("screen", timeout=PATIENCE)
 
 
 def test_session_opens_to_its_last_chunks(open_page: OpenPage) -> None:

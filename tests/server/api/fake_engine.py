@@ -369,7 +369,7 @@ def _ready(
     last: bool,
 ) -> ChunkReady:
     live = stream.opened.kind == "live"
-    usual = {"queue": 0.002, "denoise": 0.01, "decode": 0.005, "convert": 0.001}
+    usual = {"queue": 0.002, "denoise": 0.01, "commit": 0.0, "decode": 0.005, "convert": 0.001}
     times = {name: seconds + stall.get(name, 0.0) for name, seconds in usual.items()}
     return ChunkReady(
         stream_id=stream_id,

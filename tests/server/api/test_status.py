@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from onbeat.server.api.frames import ALL_STAGES, ENGINE_STAGES
+from onbeat.server.api.frames import ALL_STAGES
 from onbeat.server.api.telemetry import Telemetry
 from tests.server.api.conftest import Server, StartServer, application, until
 from tests.server.api.fake_engine import FakeEngine
@@ -90,8 +90,19 @@ def test_the_shape_of_the_overview(server: Server) -> None:
         "live",
     )
     assert session["stages_ms"]["denoise"] == pytest.approx(10.0)
-    entry = session["recent"][-1]
-    assert set(entry) == {"chunk", "steps", "on_time", *ENGINE_STAGES}
+    assert body["live"]["fps_target"] == 20
+
+
+def test_one_session_with_its_last_chunks(server: Server) -> None:
+    made = server.session()
+    url = f"/v1/overview/sessions/{made['id']}"
+    until(lambda: any(c["encode"] is not None for c in server.http.get(url).json()["recent"]))
+    body = server.http.get(url).json()
+    assert body["id"] == made["id"] and body["fps"] == 20
+    for entry in body["recent"]:
+        assert set(entry) == {"chunk", "steps", "on_time", *ALL_STAGES}
+    gone = server.http.get("/v1/overview/sessions/session_x")
+    assert gone.status_code == 404 and error_of(gone)["code"] == "session_not_found"
 
 
 def test_copies_of_paused_sessions_add_up(server: Server) -> None:

@@ -13,9 +13,11 @@ const REDRAWS = 240; // within the time shown: the newest point is never older t
 /** @type {{title: string, range: (low: number, high: number) => [number, number], lines: Line[]}[]} */
 const CHARTS = [
   { title: "Frames on time, %", range: (low) => [Math.min(90, Math.floor(low)), 100], lines: [{ label: "on time", field: "on_time_ratio", tone: "good", scale: 100, digits: 1, unit: "%" }] },
+  { title: "Latency of a frame, ms", range: (_, high) => [0, high * 1.1], lines: [{ label: "sent p50", field: "latency_ms_p50", tone: "denoise", digits: 0, unit: "ms" }, { label: "sent p99", field: "latency_ms_p99", tone: "decode", digits: 0, unit: "ms" }, { label: "on the screen p50", field: "shown_ms_p50", tone: "network", digits: 0, unit: "ms" }] },
   { title: "Denoise step, ms", range: (_, high) => [0, high * 1.1], lines: [{ label: "p50", field: "step_ms_p50", tone: "denoise", digits: 1, unit: "ms" }, { label: "p99", field: "step_ms_p99", tone: "decode", digits: 1, unit: "ms" }] },
-  { title: "Streams and rows", range: (_, high) => [0, high + 1], lines: [{ label: "sessions", field: "sessions", tone: "encode" }, { label: "viewers", field: "viewers", tone: "send" }, { label: "rows in a batch", field: "rows_mean", tone: "denoise", digits: 1 }, { label: "jobs", field: "jobs_running", tone: "convert" }] },
-  { title: "Device busy, %", range: (_, high) => [0, Math.max(100, high)], lines: [{ label: "busy", field: "busy_ratio", tone: "encode", scale: 100, digits: 0, unit: "%" }] },
+  { title: "Streams and rows", range: (_, high) => [0, high + 1], lines: [{ label: "sessions", field: "sessions", tone: "encode" }, { label: "viewers", field: "viewers", tone: "send" }, { label: "rows in a batch", field: "rows_mean", tone: "denoise", digits: 1 }, { label: "jobs", field: "jobs_running", tone: "convert" }, { label: "waiting", field: "waiting", tone: "queue" }] },
+  { title: "Device busy and KV pages, %", range: (_, high) => [0, Math.max(100, high)], lines: [{ label: "busy", field: "busy_ratio", tone: "encode", scale: 100, digits: 0, unit: "%" }, { label: "pages", field: "pages_ratio", tone: "commit", scale: 100, digits: 0, unit: "%" }, { label: "other programs", field: "others_ratio", tone: "bad", scale: 100, digits: 0, unit: "%" }] },
+  { title: "Frames sent a second", range: (_, high) => [0, high * 1.1 || 1], lines: [{ label: "sent", field: "fps_sent", tone: "send", digits: 1 }, { label: "wanted", field: "fps_target", tone: "queue", digits: 0 }] },
 ];
 
 export class Charts {

@@ -59,6 +59,11 @@ export async function history(seconds) {
   return points;
 }
 
+/** One session with its last chunks; null when it has gone. @param {string} id */
+export async function session(id) {
+  return call("GET", `/v1/overview/sessions/${id}`).catch(() => null);
+}
+
 /** How long a chunk of the served model plays, ms; null while it is not known. */
 export async function chunkTime() {
   const { data } = await call("GET", "/v1/models");
@@ -78,6 +83,14 @@ export function pointOf(o) {
     sessions: o.live.sessions,
     viewers: o.live.viewers,
     jobs_running: o.jobs?.running ?? null,
+    latency_ms_p50: o.latency.sent_ms.p50,
+    latency_ms_p99: o.latency.sent_ms.p99,
+    shown_ms_p50: o.latency.shown_ms.p50,
+    pages_ratio: o.engine.pages_total ? o.engine.pages_used / o.engine.pages_total : null,
+    waiting: o.engine.waiting,
+    efficiency: o.batch.efficiency,
+    others_ratio: o.machine.others,
+    fps_target: o.live.fps_target,
     fps_sent: sent.length ? sent.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0) : null,
   };
 }

@@ -2,9 +2,9 @@
 /** A session's last chunks as a lane picture: one bar a chunk, its stages stacked, late ones marked. */
 import { colour, make } from "../shared/dom.js";
 import { known, ms } from "../shared/format.js";
-import { STAGE_WORDS } from "../shared/stages.js";
+import { ALL_STAGES, STAGE_WORDS } from "../shared/stages.js";
 
-const STAGES = ["queue", "denoise", "decode", "convert", "encode"];
+const STAGES = ALL_STAGES.filter((stage) => stage !== "pace"); // that one is meant: it shows as slack
 const LEFT = 44;
 const BOTTOM = 30;
 const TOP = 10;

@@ -3,6 +3,7 @@
 import { byId } from "../shared/dom.js";
 import { Charts } from "./charts.js";
 import { Feed, chunkTime, history, pointOf } from "./feed.js";
+import { startPerfetto } from "./perfetto.js";
 import { showSessions } from "./sessions.js";
 import { showStages } from "./stages.js";
 import { showTiles } from "./tiles.js";
@@ -40,7 +41,7 @@ function showState(state) {
 feed.addEventListener("overview", (event) => {
   const overview = /** @type {CustomEvent} */ (event).detail;
   showTiles(overview);
-  showStages(overview.stages_ms);
+  showStages(overview.latency, overview.machine, overview.live);
   showSessions(overview.sessions, chunkMs);
   charts.add(pointOf(overview));
 });
@@ -58,4 +59,5 @@ for (const button of document.querySelectorAll("[data-range]")) {
   });
 }
 /** @type {any} */ (globalThis).onbeat = { feed, charts }; // for the console and for tests
+startPerfetto();
 feed.start();

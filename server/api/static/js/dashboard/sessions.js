@@ -3,11 +3,14 @@
 import { byId, make, put } from "../shared/dom.js";
 import { count, fixed, known, ms, percent } from "../shared/format.js";
 import { SERVER_STAGES, STAGE_WORDS } from "../shared/stages.js";
+import { session as fetchSession } from "./feed.js";
 import { Lanes } from "./lanes.js";
 import { swatch } from "./stages.js";
 
 /** @type {Record<string, string>} */
 const TONES = { live: "good", failed: "bad", closed: "bad" };
+
+const RELOAD_MS = 900;
 
 class Row {
   /** @param {any} session */
@@ -20,6 +23,7 @@ class Row {
     this.lanes = new Lanes();
     this.detail = make("tr", { hidden: true }, make("td", { colSpan: 9, className: "lane" }, this.lanes.element));
     this.session = session;
+    this.loaded = 0;
     /** @type {number | null} */
     this.chunkMs = null;
     this.button.addEventListener("click", () => this.#toggle());
@@ -28,7 +32,7 @@ class Row {
   #toggle() {
     this.detail.hidden = !this.detail.hidden;
     this.button.setAttribute("aria-expanded", String(!this.detail.hidden));
-    this.#showLanes();
+    this.#load();
   }
 
   /** @param {any} s @param {number | null} chunkMs how long a chunk plays */
@@ -49,7 +53,7 @@ class Row {
     put(viewers, count(s.viewers));
     put(dropped, count(s.dropped));
     this.#showMini(s.stages_ms ?? {});
-    this.#showLanes();
+    if (Date.now() - this.loaded > RELOAD_MS) this.#load();
   }
 
   /** @param {any} stages */
@@ -61,8 +65,12 @@ class Row {
     this.mini.setAttribute("aria-label", words.join(", ") || "no data");
   }
 
-  #showLanes() {
-    if (!this.detail.hidden) this.lanes.show(this.session.recent ?? [], this.chunkMs);
+  /** The last chunks are fetched for a row that is open, not for all of them all the time. */
+  async #load() {
+    if (this.detail.hidden) return;
+    this.loaded = Date.now();
+    const found = await fetchSession(this.session.id);
+    if (found && !this.detail.hidden) this.lanes.show(found.recent, this.chunkMs);
   }
 }
 

@@ -32,7 +32,11 @@ function keepingUp(o) {
   sub("t-on-time-sub", known(now) ? `last 10 s; ${percent(live.on_time_ratio)} % of ${count(live.frames_due)} so far` : known(live.on_time_ratio) ? `none due now; ${percent(live.on_time_ratio)} % so far` : "no data: nobody watches");
   const sent = o.sessions.map((/** @type {any} */ s) => s.fps_sent).filter(known);
   big("t-fps", sent.length ? fixed(sent.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0), 1) : "–", "a second");
-  sub("t-fps-sub", `${count(live.sessions)} of ${count(o.engine.capacity_streams)} streams, ${count(live.viewers)} viewers`);
+  sub("t-fps-sub", `${known(live.fps_target) && live.fps_target ? `of ${fixed(live.fps_target)} wanted; ` : ""}${count(live.sessions)} of ${count(o.engine.capacity_streams)} streams, ${count(live.viewers)} viewers`);
+  const { latency } = o;
+  const whole = known(latency.shown_ms.p50) ? latency.shown_ms : latency.sent_ms;
+  big("t-latency", ms(whole.p50), "ms");
+  sub("t-latency-sub", known(whole.p50) ? `${tail(whole, "p95", "p99")}, ${whole === latency.shown_ms ? "to the screen" : "to the last packet"}` : "no data");
   big("t-first", ms(o.first_frame_ms?.p50), "ms");
   sub("t-first-sub", tail(o.first_frame_ms, "p95", "p99"));
 }
@@ -44,13 +48,40 @@ function device(o) {
   const plan = batch.plan_ms?.p50 ?? batch.plan_ms;
   sub("t-step-sub", known(batch.step_ms?.p50) ? `${tail(batch.step_ms, "p95", "p99")}${known(plan) ? `; planning ${plan.toFixed(2)}` : ""}` : "no data");
   big("t-rows", fixed(batch.rows_mean, 1));
-  sub("t-rows-sub", known(batch.rows_mean) ? `p50 ${fixed(batch.rows_p50)}, most ${fixed(batch.rows_max)}` : "no data");
+  const gain = known(batch.efficiency) ? `; ${fixed(batch.efficiency, 2)} times the work of one at a time` : "";
+  sub("t-rows-sub", known(batch.rows_mean) ? `p50 ${fixed(batch.rows_p50)}, most ${fixed(batch.rows_max)}${gain}` : "no data");
   big("t-busy", known(engine.busy_ratio) ? fixed(100 * engine.busy_ratio) : "–", "%");
   meter("m-busy", engine.busy_ratio);
   sub("t-busy-sub", known(engine.utilisation) ? `${fixed(100 * engine.utilisation)} % promised to streams` : "no data");
   big("t-pages", count(engine.pages_used), known(engine.pages_total) ? `of ${count(engine.pages_total)}` : "");
   meter("m-pages", known(engine.pages_used) && engine.pages_total ? engine.pages_used / engine.pages_total : null);
   sub("t-pages-sub", known(engine.slots_total) ? `text slots ${count(engine.slots_used)} of ${count(engine.slots_total)}` : "no data");
+}
+
+/** Who waits, at what quality the others run, and whose work the processor does. @param {any} o */
+function sharing(o) {
+  const { engine, machine } = o;
+  big("t-waiting", count(engine.waiting), engine.waiting === 1 ? "stream" : "streams", engine.waiting ? "wait" : "");
+  sub("t-waiting-sub", known(o.admission_ms?.p50) ? `let in after ${tail(o.admission_ms, "p50", "p95")}` : "nobody came so far");
+  const levels = Object.entries(o.ladder ?? {});
+  const full = Number(o.ladder?.full ?? 0);
+  const all = levels.reduce((sum, [, n]) => sum + Number(n), 0);
+  big("t-ladder", all ? (full === all ? "full" : `${count(all - full)} of ${count(all)} lower`) : "–", "", all && full < all ? "wait" : "good");
+  sub("t-ladder-sub", levels.map(([name, n]) => `${count(Number(n))} ${name}`).join(", ") || "no stream runs");
+  const parts = [machine.front, machine.engine, machine.others];
+  big("t-cpu", parts.every(known) ? fixed(100 * parts.reduce((a, b) => a + b, 0)) : "–", "%", machine.taken ? "bad" : "");
+  sub("t-cpu-sub", parts.every(known) ? `front ${fixed(100 * machine.front)}, engine ${fixed(100 * machine.engine)}, other programs ${fixed(100 * machine.others)}` : "no data");
+}
+
+/** @type {Record<string, string>} */
+const ERRORS = { answers_5xx: "failed answers", logged: "in the log", engine_restarts: "restarts", jobs_failed: "failed jobs" };
+
+/** @param {any} o */
+function errors(o) {
+  const found = Object.entries(ERRORS).map(([name, words]) => [words, Number(o.errors?.[name] ?? 0)]);
+  const total = found.reduce((sum, [, n]) => sum + Number(n), 0);
+  big("t-errors", count(total), "", total ? "bad" : "good");
+  sub("t-errors-sub", found.filter(([, n]) => n).map(([words, n]) => `${n} ${words}`).join(", ") || "none so far");
 }
 
 /** @type {Record<string, string>} */
@@ -76,5 +107,7 @@ function rest(o) {
 export function showTiles(overview) {
   keepingUp(overview);
   device(overview);
+  sharing(overview);
+  errors(overview);
   rest(overview);
 }

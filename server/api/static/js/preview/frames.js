@@ -1,6 +1,11 @@
 // @ts-check
 /** What is really shown: counts presented frames and times the first one that follows an event. */
 
+const MOST_SEEN = 100;
+
+/** @param {number} value */
+const tenth = (value) => Math.round(10 * value) / 10;
+
 export class FrameMeter {
   /** @param {HTMLVideoElement} video */
   constructor(video) {
@@ -9,6 +14,8 @@ export class FrameMeter {
     this.times = [];
     /** @type {number[]} ms from a frame's arrival to the screen, of the same frames where known */
     this.delays = [];
+    /** @type {[number, number, number][]} what the server has not been told: time stamp on the packets, ms in the jitter buffer, ms from there to the screen */
+    this.seen = [];
     /** @type {((shownAt: number, metadata: any) => boolean)[]} */
     this.waiting = [];
     /** Called at every presented frame. @type {() => void} */
@@ -28,12 +35,26 @@ export class FrameMeter {
   #seen(at, metadata) {
     this.times.push(at);
     this.delays.push(metadata.receiveTime ? at - metadata.receiveTime : NaN);
+    this.#note(at, metadata);
     this.onFrame();
     while (this.times[0] < at - 2000) {
       this.times.shift();
       this.delays.shift();
     }
     this.waiting = this.waiting.filter((wants) => !wants(at, metadata));
+  }
+
+  /** @param {number} at @param {any} metadata of a picture that came over the network */
+  #note(at, { rtpTimestamp, receiveTime, processingDuration, presentationTime }) {
+    if (rtpTimestamp === undefined || receiveTime === undefined) return;
+    const shown = 1000 * (processingDuration ?? 0) + Math.max(at - presentationTime, 0);
+    this.seen.push([rtpTimestamp, tenth(Math.max(at - receiveTime - shown, 0)), tenth(shown)]);
+    if (this.seen.length > MOST_SEEN) this.seen.shift();
+  }
+
+  /** The frames shown since the last call. */
+  takeSeen() {
+    return this.seen.splice(0);
   }
 
   /** Calls back once with the display time of the first frame that reached this machine at or after `time` (ms, performance clock).

@@ -214,7 +214,7 @@ export class Live extends EventTarget {
   /** @param {Peer} peer */
   #report(peer) {
     const { raw, at, ...numbers } = /** @type {import("./receiver.js").Received} */ (this.received);
-    peer.send({ type: "stats", ...numbers, ...this.meter.presence, fps_shown: this.meter.fps });
+    peer.send({ type: "stats", ...numbers, ...this.meter.presence, fps_shown: this.meter.fps, frames: this.meter.takeSeen() });
   }
 
   /** A stream that nobody sees rests; the server is told at once when that changes. */

@@ -2,7 +2,7 @@
 /** The viewer's half of the latency record, from getStats. Units: ms, frames, kbit/s; null = not known. */
 
 /** @typedef {{at: number, frames_decoded: number | null, frames_dropped: number | null, freeze_count: number | null,
- *  jitter_buffer_ms: number | null, audio_jitter_buffer_ms: number | null, rtt_ms: number | null,
+ *  freezes_ms: number | null, av_skew_ms: number | null, jitter_buffer_ms: number | null, audio_jitter_buffer_ms: number | null, rtt_ms: number | null,
  *  packets: number, packets_lost: number | null, lost_ratio: number | null, kbps: number | null, raw: any}} Received */
 
 /** @param {any} now @param {any} before @param {string} total @param {string} count mean of the interval, in ms */
@@ -36,6 +36,12 @@ function loss(v, before) {
   return lost + received > 0 ? Math.max(lost, 0) / (Math.max(lost, 0) + received) : null;
 }
 
+/** How far the picture is ahead of the sound, ms. @param {any} video @param {any} audio */
+function skew(video, audio) {
+  const [picture, sound] = [video?.estimatedPlayoutTimestamp, audio?.estimatedPlayoutTimestamp];
+  return picture && sound ? picture - sound : null;
+}
+
 /** @param {RTCPeerConnection} pc @param {Received | null} previous @returns {Promise<Received>} */
 export async function readReceiver(pc, previous) {
   const raw = pick(await pc.getStats());
@@ -45,6 +51,8 @@ export async function readReceiver(pc, previous) {
     frames_decoded: video?.framesDecoded ?? null,
     frames_dropped: video?.framesDropped ?? null,
     freeze_count: video?.freezeCount ?? null,
+    freezes_ms: video?.totalFreezesDuration !== undefined ? 1000 * video.totalFreezesDuration : null,
+    av_skew_ms: skew(video, audio),
     jitter_buffer_ms: interval(video, previous?.raw.video, "jitterBufferDelay", "jitterBufferEmittedCount"),
     audio_jitter_buffer_ms: interval(audio, previous?.raw.audio, "jitterBufferDelay", "jitterBufferEmittedCount"),
     rtt_ms: pair?.currentRoundTripTime !== undefined ? pair.currentRoundTripTime * 1000 : null,

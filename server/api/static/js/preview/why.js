@@ -11,6 +11,7 @@ export function stageTimes(status, received) {
   const all = [
     ["queue", status?.queue_ms],
     ["denoise", status?.denoise_ms],
+    ["commit", status?.commit_ms],
     ["decode", status?.decode_ms],
     ["convert", status?.convert_ms],
     ["encode", status?.encode_ms],
@@ -30,7 +31,8 @@ export function glass(status, received, delay) {
 
 /** @type {Record<string, string>} */
 const REASONS = {
-  queue: "chunks wait for their turn: other streams or jobs share the device",
+  queue: "chunks wait for their turn",
+  commit: "keeping what was made, for the next chunk to go on from, takes most of the time",
   denoise: "the model needs most of the time; fewer steps would be faster",
   decode: "turning latents into pictures and sound takes most of the time",
   convert: "copying and converting the pictures takes most of the time",
@@ -38,6 +40,13 @@ const REASONS = {
   network: "most of the time is the way through the network",
   buffer: "your browser holds frames back to even out the network",
 };
+
+/** Whose doing it is: other programs, other streams, or nobody's but the stage's own. @param {string} stage @param {any} status */
+function blame(stage, status) {
+  if (status.machine_taken) return "other programs on the server's machine take its processor";
+  const shared = stage === "queue" && status.sharing > 1;
+  return shared ? `${REASONS.queue}: ${status.sharing} streams and jobs share the device` : REASONS[stage];
+}
 
 /** @param {[string, number][]} times not empty */
 const longest = (times) => times.reduce((a, b) => (b[1] > a[1] ? b : a));
@@ -53,7 +62,7 @@ export function explain(status, received, starved) {
   const [stage, cost] = longest(late ? times.filter(([name]) => SERVER_STAGES.includes(name)) : times);
   const part = `${STAGE_WORDS[stage]}, ${ms(cost)} ms`;
   if (late) {
-    return { stage, head: `${Math.round((1 - onTime) * 100)} % of frames come late.`, text: `Slowest part: ${part}: ${REASONS[stage]}.` };
+    return { stage, head: `${Math.round((1 - onTime) * 100)} % of frames come late.`, text: `Slowest part: ${part}: ${blame(stage, status)}.` };
   }
   if (starved) {
     return { stage, head: "Frames arrive but are not all shown.", text: "This device or its network cannot keep up; the server is on time." };
