@@ -13,7 +13,7 @@ from platformdirs import user_data_path
 from pydantic import Field, ValidationError
 from pydantic_settings import SettingsConfigDict
 
-from onbeat.server.media_settings import MediaSettings
+from onbeat.server.webhook_settings import WebhookSettings
 
 ENV_PREFIX = "ONBEAT_"
 CONFIG_VARIABLE = "ONBEAT_CONFIG"
@@ -34,7 +34,7 @@ class SettingsError(ValueError):
     """Settings that cannot be used; the text names field, value and what is allowed."""
 
 
-class Settings(MediaSettings):
+class Settings(WebhookSettings):
     """Everything that can be set. Units are in the names or the descriptions."""
 
     model_config = SettingsConfigDict(

@@ -21,6 +21,8 @@ Model = TypeVar("Model", bound=BaseModel)
 JSON_TYPE = "application/json"
 FORM_TYPE = "multipart/form-data"
 MAX_FIELDS = 64
+MAX_PART = 12 * 1024 * 1024
+"""A text field may be media in base64."""
 
 
 def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
@@ -34,12 +36,17 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     return read
 
 
-def json_or_form_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
-    """A dependency that reads a JSON object or a multipart form as `model`."""
+def json_or_form_body(
+    model: type[Model], files: frozenset[str] = frozenset()
+) -> Callable[[Request], Awaitable[Model]]:
+    """A dependency that reads a JSON object or a multipart form as `model`.
+
+    files: the fields that may be files; the model gets their bytes.
+    """
 
     async def read(request: Request) -> Model:
         kind = expect_type(request, JSON_TYPE, FORM_TYPE)
-        data = await (read_json(request) if kind == JSON_TYPE else read_form(request))
+        data = await (read_json(request) if kind == JSON_TYPE else read_form(request, files))
         parsed: Model = validated(model, data)
         return parsed
 
@@ -93,35 +100,35 @@ async def read_json(request: Request) -> object:
     return data
 
 
-async def read_form(request: Request) -> dict[str, Any]:
+async def read_form(request: Request, files: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The fields of a multipart form: `a[b]` becomes a dict, repeated `a[]` a list.
 
     Numbers stay strings; the models convert them. Raises ApiError 400 or 422.
     """
     try:
-        form = await request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=64 * 1024)
+        form = await request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_PART)
     except ApiError:
         raise
     except HTTPException as error:
         raise ApiError(400, "invalid_form", f"The form cannot be read: {error.detail}.") from error
     try:
-        return _nested([(key, _text(key, value)) for key, value in form.multi_items()])
+        items = [(key, await _value(key, value, files)) for key, value in form.multi_items()]
+        return _nested(items)
     finally:
         await form.close()
 
 
-def _text(key: str, value: UploadFile | str) -> str:
+async def _value(key: str, value: UploadFile | str, files: frozenset[str]) -> str | bytes:
     if isinstance(value, str):
         return value
-    raise ApiError(
-        422,
-        "unsupported_field",
-        f"{key}: files are not supported yet; send text fields only",
-        param=key,
-    )
+    if key in files:
+        return await value.read()
+    allowed = ", ".join(sorted(files)) or "none"
+    message = f"{key}: it may not be a file; files that are allowed: {allowed}"
+    raise ApiError(422, "unsupported_field", message, param=key)
 
 
-def _nested(items: list[tuple[str, str]]) -> dict[str, Any]:
+def _nested(items: list[tuple[str, str | bytes]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in items:
         name, bracket, rest = key.partition("[")
@@ -135,7 +142,7 @@ def _nested(items: list[tuple[str, str]]) -> dict[str, Any]:
     return result
 
 
-def _put(target: dict[str, Any], name: str, value: str) -> None:
+def _put(target: dict[str, Any], name: str, value: str | bytes) -> None:
     if name in target:
         raise ApiError(422, "repeated_field", f"{name}: given more than once", param=name)
     target[name] = value

@@ -21,7 +21,9 @@ from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.system_metrics import LogCounter
 from onbeat.server.api.telemetry import TICK_SECONDS, Telemetry, session_status
 from onbeat.server.api.traces import Traces
+from onbeat.server.api.video_shape import view
 from onbeat.server.api.viewers import Viewers
+from onbeat.server.api.webhooks import Deliverer, load_secret
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.messages import EngineDown, EngineReady, EngineStats, Event, TraceReply
@@ -30,6 +32,7 @@ from onbeat.server.jobs.places import open_artifacts
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.jobs.worker import JobWorker
 from onbeat.server.launch import database_of
+from onbeat.server.webhook_settings import parse_networks
 
 log = logging.getLogger("onbeat.api")
 
@@ -70,6 +73,14 @@ class Front:
             started=self._job_started,
             finished=self.metrics.job_finished,
         )
+        self.networks = parse_networks(settings.webhook_networks)
+        self.deliverer = Deliverer(
+            self.store,
+            load_secret(settings.webhook_secret, settings.data_dir),
+            lambda job: view(job, None).model_dump(),
+            networks=self.networks,
+            outcome=self.metrics.webhook,
+        )
         self.started_at = int(time.time())
         self.ticked = asyncio.Condition()
         self._loop = asyncio.get_running_loop()
@@ -83,6 +94,7 @@ class Front:
         await asyncio.to_thread(self.worker.start)
         self.artifacts.start()
         self.recordings.start()
+        self.deliverer.start()
         self._beat = asyncio.create_task(self._beating(), name="beat")
 
     async def close(self) -> None:
@@ -90,6 +102,7 @@ class Front:
         if self._beat is not None:
             self._beat.cancel()
             await asyncio.gather(self._beat, return_exceptions=True)
+        await self.deliverer.close()
         await self.recordings.close()
         await self.sessions.close_all()
         await asyncio.to_thread(self.worker.close)

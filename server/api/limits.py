@@ -60,13 +60,13 @@ def check_negative_prompt(value: str | None) -> None:
         )
 
 
-def check_guidance(value: float | None) -> None:
-    """Raises ApiError 422: no served model has guidance."""
-    if value is not None:
+def check_guidance(value: float | None, param: str = "guidance") -> None:
+    """Raises ApiError 422: no served model has guidance, which is what a scale of 1 says."""
+    if value is not None and value != 1:
         raise invalid(
-            "guidance",
+            param,
             value,
-            "allowed: absent, as few-step consistency models run without guidance",
+            "allowed: absent, or 1, as few-step consistency models run without guidance",
             code="unsupported_field",
         )
 

@@ -147,6 +147,7 @@ class Metrics:
         self._firm = self._counter("firm_misses", "Chunks past what a stream may miss in a row")
         self._silent = self._counter("audio_underrun_seconds", "Silence sent for want of sound")
         self._restarts = self._counter("engine_restarts", "Engine processes replaced")
+        self._webhooks = self._counter("webhook_deliveries", "Attempts to tell of a job", "outcome")
         self._label_all()
 
     def _label_all(self) -> None:
@@ -161,6 +162,7 @@ class Metrics:
         _labelled(self._rejected, REFUSALS)
         _labelled(self._places, get_args(Place))
         _labelled(self._levels, map(str, range(MOST_LEVELS)))
+        _labelled(self._webhooks, ("delivered", "retry", "given_up"))
 
     # ---- as things happen ----------------------------------------------------------------------
 
@@ -245,6 +247,10 @@ class Metrics:
         assert outcome in OUTCOMES, outcome
         self._jobs.labels(outcome).inc()
         self._job.labels(outcome).observe(max(0.0, seconds))
+
+    def webhook(self, outcome: str) -> None:
+        """delivered, retry or given_up."""
+        self._webhooks.labels(outcome).inc()
 
     # ---- when asked ----------------------------------------------------------------------------
 

@@ -1,22 +1,15 @@
 """The bodies of /v1/videos: the OpenAI wire format and our extras, strict, numbers or their text.
 
-What depends on the served model is checked in `resolve`, which makes the job's request of a body.
+What depends on the served model is checked in video_request.py; a job as it is shown is made in
+video_view.py.
 """
 
-import math
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
-from onbeat.server.api.errors import ApiError, invalid
-from onbeat.server.api.limits import (
-    check_fixed,
-    check_model,
-    check_negative_prompt,
-    check_steps,
-    seed_or_random,
-)
+from onbeat.server.api.reference import BadText, media_bytes
 from onbeat.server.api.schemas import (
     MAX_PROMPT,
     Number,
@@ -26,42 +19,120 @@ from onbeat.server.api.schemas import (
     Strict,
     Whole,
 )
-from onbeat.server.engine.messages import EngineReady
-from onbeat.server.jobs.job import Job, JobRequest, JobState
+from onbeat.server.api.targets import MAX_URL
+from onbeat.server.jobs.job import PRIORITIES, JobState
+from onbeat.server.jobs.webhooks import WebhookState
 
-DEFAULT_SECONDS = 4.0
 MAX_METADATA = 16
-SIZE = re.compile(r"(\d{1,6})x(\d{1,6})")
-
-MetadataText = Annotated[str, Field(max_length=512), BeforeValidator(lambda v: _scalar(v))]
-MetadataName = Annotated[str, Field(min_length=1, max_length=64)]
+VIDEO_ID = "video_"
 
 
 def _scalar(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) else value
 
 
-class VideoCreate(Strict):
+def _media(value: Any) -> Any:
+    """A file's bytes: as they came in a form, or from text; OpenAI's object is understood too."""
+    if isinstance(value, dict) and list(value) == ["image_url"]:
+        value = value["image_url"]
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("media", "allowed: a file, base64, or a data URL")
+    if value.startswith(("http:", "https:")):
+        raise PydanticCustomError("media", "it is not fetched; allowed: base64, or a data URL")
+    try:
+        return media_bytes(value)
+    except BadText as error:
+        raise PydanticCustomError("media", "{why}", {"why": str(error)}) from error
+
+
+def _source(value: Any) -> Any:
+    """The id of a video, or a file."""
+    if isinstance(value, dict) and list(value) == ["id"]:
+        value = value["id"]
+        if not isinstance(value, str):
+            raise PydanticCustomError("media", "allowed: the id of a video")
+        return value
+    return value if isinstance(value, str) and value.startswith(VIDEO_ID) else _media(value)
+
+
+MetadataText = Annotated[str, Field(max_length=512), BeforeValidator(_scalar)]
+MetadataName = Annotated[str, Field(min_length=1, max_length=64)]
+Metadata = Annotated[dict[MetadataName, MetadataText], Field(max_length=MAX_METADATA)]
+Priority = Annotated[Whole, Field(ge=PRIORITIES[0], le=PRIORITIES[-1])]
+_TEXT = {"type": "string", "description": "base64 or a data URL; a file in a form"}
+_ID = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}
+Media = Annotated[bytes, BeforeValidator(_media), WithJsonSchema(_TEXT)]
+Source = Annotated[str | bytes, BeforeValidator(_source), WithJsonSchema({"anyOf": [_ID, _TEXT]})]
+
+
+class Options(Strict):
+    """What every request for a video may say."""
+
+    negative_prompt: str | None = Field(None, max_length=MAX_PROMPT)
+    seed: Seed | None = None
+    num_inference_steps: Steps | None = None
+    guidance_scale: Number | None = None
+    generate_audio: bool | None = None
+    priority: Priority = 0
+    """Among the jobs of one key higher ones go first."""
+    webhook_url: str | None = Field(None, min_length=1, max_length=MAX_URL)
+    """Told of the end: completed, failed or cancelled."""
+    metadata: Metadata = {}
+
+
+class VideoCreate(Options):
     """What POST /v1/videos takes, as JSON or as a form."""
 
     prompt: Prompt
     model: str | None = Field(None, max_length=200)
     seconds: Number | None = None
     size: str | None = Field(None, max_length=40)
-    negative_prompt: str | None = Field(None, max_length=MAX_PROMPT)
-    seed: Seed | None = None
-    num_inference_steps: Steps | None = None
     num_frames: Whole | None = None
     fps: Whole | None = None
     width: Whole | None = None
     height: Whole | None = None
-    generate_audio: bool = True
-    metadata: Annotated[dict[MetadataName, MetadataText], Field(max_length=MAX_METADATA)] = {}
+    input_reference: Media | None = None
+    """What it begins from: a PNG, a JPEG or a video of up to 10 s."""
+
+
+class VideoRemix(Options):
+    """What POST /v1/videos/{id}/remix takes; what is absent is the remixed video's."""
+
+    prompt: Prompt
+
+
+class VideoExtension(Options):
+    """What POST /v1/videos/extensions takes: what is to come, and after which video."""
+
+    prompt: Prompt
+    video: Source
+    model: str | None = Field(None, max_length=200)
+    seconds: Number | None = None
+    num_frames: Whole | None = None
+
+
+class VideoEdit(Options):
+    """What POST /v1/videos/edits takes."""
+
+    prompt: Prompt
+    video: Source
+    model: str | None = Field(None, max_length=200)
 
 
 class VideoError(BaseModel):
     code: str
     message: str
+
+
+class VideoWebhook(BaseModel):
+    """What became of telling `url`; `error` is that of the last attempt."""
+
+    url: str
+    status: WebhookState
+    attempts: int
+    error: str | None
 
 
 class Video(BaseModel):
@@ -75,13 +146,14 @@ class Video(BaseModel):
     created_at: int
     started_at: int | None
     completed_at: int | None
-    expires_at: None = None
+    expires_at: int | None
     prompt: str
     recognised: list[str]
     seconds: str
     size: str
     quality: Literal["standard"] = "standard"
-    remixed_from_video_id: None = None
+    remixed_from_video_id: str | None
+    extended_from_video_id: str | None
     error: VideoError | None
     seed: int
     num_inference_steps: int
@@ -90,10 +162,15 @@ class Video(BaseModel):
     width: int
     height: int
     generate_audio: bool
+    priority: int
     metadata: dict[str, str]
+    webhook: VideoWebhook | None
     attempt: int
     queue_position: int | None
+    eta_s: float | None
+    """Estimated seconds until it is done."""
     inference_time_s: float | None
+    stage_durations: dict[str, float]
     peak_memory_mb: float | None
     url: str | None
 
@@ -110,92 +187,3 @@ class VideoDeleted(BaseModel):
     id: str
     object: Literal["video.deleted"] = "video.deleted"
     deleted: bool = True
-
-
-def resolve(
-    body: VideoCreate, ready: EngineReady, max_seconds: float, owner: str = ""
-) -> JobRequest:
-    """The job's request: defaults filled in, seed drawn. Raises ApiError 422 or 404."""
-    check_model(body.model, ready)
-    check_negative_prompt(body.negative_prompt)
-    _check_size(body.size, ready)
-    check_fixed("fps", body.fps, ready.fps)
-    check_fixed("width", body.width, ready.width)
-    check_fixed("height", body.height, ready.height)
-    return JobRequest(
-        model=ready.model,
-        prompt=body.prompt,
-        seed=seed_or_random(body.seed),
-        steps=check_steps("num_inference_steps", body.num_inference_steps, ready),
-        frames=_frames(body, ready.fps, max_seconds),
-        fps=ready.fps,
-        width=ready.width,
-        height=ready.height,
-        audio=body.generate_audio,
-        metadata=body.metadata,
-        owner=owner,
-    )
-
-
-def _check_size(size: str | None, ready: EngineReady) -> None:
-    match = SIZE.fullmatch(size) if size is not None else None
-    given = (int(match[1]), int(match[2])) if match else None
-    if size is not None and given != (ready.width, ready.height):
-        raise invalid("size", size, f"allowed: '{ready.width}x{ready.height}'")
-
-
-def _frames(body: VideoCreate, fps: int, max_seconds: float) -> int:
-    """Whole frames, from `num_frames` or `seconds`; both only if they agree."""
-    most = math.floor(max_seconds * fps)
-    if body.seconds is not None and not 1 / fps <= body.seconds <= max_seconds:
-        raise invalid("seconds", body.seconds, f"allowed: {1 / fps:g} to {max_seconds:g}")
-    if body.num_frames is not None and not 1 <= body.num_frames <= most:
-        raise invalid("num_frames", body.num_frames, f"allowed: 1 to {most}")
-    seconds = DEFAULT_SECONDS if body.seconds is None else body.seconds
-    frames = min(round(seconds * fps), most)
-    if body.num_frames is None:
-        return frames
-    if body.seconds is not None and body.num_frames != frames:
-        message = f"num_frames: {body.num_frames} does not fit seconds {body.seconds:g}: {frames}"
-        raise ApiError(422, "invalid_value", message, param="num_frames")
-    return body.num_frames
-
-
-def view(job: Job, position: int | None) -> Video:
-    """A job as the API shows it."""
-    request = job.request
-    error = None
-    if job.error_code is not None:
-        error = VideoError(code=job.error_code, message=job.error_message or "")
-    return Video(
-        id=job.id,
-        model=request.model,
-        status=job.state,
-        progress=_percent(job),
-        created_at=int(job.created_at),
-        started_at=None if job.started_at is None else int(job.started_at),
-        completed_at=None if job.completed_at is None else int(job.completed_at),
-        prompt=request.prompt,
-        recognised=job.recognised,
-        seconds=f"{request.seconds:g}",
-        size=f"{request.width}x{request.height}",
-        error=error,
-        seed=request.seed,
-        num_inference_steps=request.steps,
-        num_frames=request.frames,
-        fps=request.fps,
-        width=request.width,
-        height=request.height,
-        generate_audio=request.audio,
-        metadata=request.metadata,
-        attempt=job.attempt,
-        queue_position=position,
-        inference_time_s=None if job.run_seconds is None else round(job.run_seconds, 3),
-        peak_memory_mb=job.peak_memory_mb,
-        url=f"/v1/videos/{job.id}/content" if job.state == "completed" else None,
-    )
-
-
-def _percent(job: Job) -> int:
-    """100 only once the file is there."""
-    return 100 if job.state == "completed" else min(99, int(100 * job.progress))

@@ -46,8 +46,10 @@ def reason(error: Any) -> str:
 
 def shown(value: object) -> str:
     """A value as it may appear in a message: short, quoted, printable, as JSON writes it."""
+    if isinstance(value, bytes):
+        return f"a file of {len(value)} bytes"
     if isinstance(value, str):
-        text = repr(value)
+        text = repr(value[: SHOWN_VALUE + 1])
     else:
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=True)

@@ -32,6 +32,7 @@ from onbeat.server.engine.messages import (
     StreamRefused,
 )
 from onbeat.server.engine.snapshot import Snapshot, pack
+from onbeat.server.jobs import inputs
 from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.formats import VARIANTS, Variant
 from onbeat.server.jobs.job import Job
@@ -153,7 +154,7 @@ class Attempt:
     def _resumable(self, work: Workspace) -> int:
         """The chunk with which it goes on; says so at once, so that no attempt that got further
         counts as one that did not."""
-        if work.chunks and not self._ready.replay_chunks:
+        if work.chunks and not self._goes_on(work):
             work.clear()
         if work.chunks:
             self._advance(work.chunks)
@@ -243,7 +244,20 @@ class Attempt:
             total_chunks=self.chunks,
             owner=request.owner,
             snapshot=snapshot,
+            reference=None if snapshot else self._input(),
         )
+
+    def _input(self) -> bytes | None:
+        """What the job begins from."""
+        if not self.job.request.input_digest:
+            return None
+        with self._store.database.reading() as connection:
+            return inputs.read(connection, self.job.id)
+
+    def _goes_on(self, work: Workspace) -> bool:
+        """Whether the chunks that are there are all that the next one depends on."""
+        replayed = self._ready.replay_chunks
+        return replayed > 0 and (not self.job.request.input_digest or work.chunks >= replayed)
 
     def _next(self, work: Workspace) -> None:
         """Waits for the next event and acts on it."""

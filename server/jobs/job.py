@@ -7,6 +7,7 @@ import msgspec
 
 JobState = Literal["queued", "in_progress", "completed", "failed", "cancelled"]
 EndState = Literal["completed", "failed", "cancelled"]
+JobKind = Literal["create", "remix", "extension"]
 ENDED: tuple[EndState, ...] = ("completed", "failed", "cancelled")
 MAX_ATTEMPTS = 5
 """Attempts in a row that were lost before they had made a single chunk more than the one before."""
@@ -33,6 +34,13 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A hash of the API key, for fair shares of the device."""
     priority: int = 0
     """Of PRIORITIES; among the jobs of one key higher ones go first."""
+    kind: JobKind = "create"
+    parent: str | None = None
+    """The job whose request, or whose end, it was made from."""
+    input_digest: str = ""
+    """SHA-256 of what it begins from (inputs.py); empty: from nothing."""
+    webhook_url: str | None = None
+    """Who is told of its end (webhooks.py)."""
 
     @property
     def seconds(self) -> float:

@@ -141,4 +141,37 @@ def _fill_owners(connection: sa.Connection) -> None:
         connection.execute(change.values(values))
 
 
-MIGRATIONS: list[Callable[[sa.Connection], None]] = [_first, _turns_beats_events]
+def _beside(connection: sa.Connection) -> None:
+    """Inputs, idempotency keys, webhooks: tables beside the jobs."""
+    later = sa.MetaData()
+    sa.Table(
+        "job_inputs",
+        later,
+        sa.Column("job_id", sa.String(64), primary_key=True),
+        sa.Column("data", sa.LargeBinary, nullable=False),
+    )
+    sa.Table(
+        "idempotency",
+        later,
+        sa.Column("owner", sa.String(64), primary_key=True),
+        sa.Column("key", sa.String(255), primary_key=True),
+        sa.Column("fingerprint", sa.String(64), nullable=False),
+        sa.Column("job_id", sa.String(64), nullable=False, index=True),
+        sa.Column("created_at", sa.Float, nullable=False),
+    )
+    sa.Table(
+        "webhooks",
+        later,
+        sa.Column("job_id", sa.String(64), primary_key=True),
+        sa.Column("url", sa.Text, nullable=False),
+        sa.Column("event_id", sa.String(64), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("next_at", sa.Float, nullable=False),
+        sa.Column("error", sa.Text),
+        sa.Index("webhooks_due", "state", "next_at"),
+    )
+    later.create_all(connection)
+
+
+MIGRATIONS: list[Callable[[sa.Connection], None]] = [_first, _turns_beats_events, _beside]

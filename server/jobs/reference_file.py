@@ -36,7 +36,7 @@ def read_reference(data: bytes, *, width: int, height: int, fps: int, sample_rat
         raise BadReference(f"reference: {len(data)} bytes; allowed: 1 to {MAX_BYTES}")
     picture = _picture(data)
     if picture is not None:
-        frames, sound = _fit(picture, width, height)[None], np.zeros(0, np.int16)
+        frames, sound = fit(picture, width, height)[None], np.zeros(0, np.int16)
     else:
         frames, sound = _video(data, (width, height), fps, sample_rate)
     return pack_reference(frames, sound, fps=fps, sample_rate=sample_rate)
@@ -48,19 +48,19 @@ def _picture(data: bytes) -> Image.Image | None:
         picture = Image.open(io.BytesIO(data), formats=PICTURES)
     except (OSError, Image.DecompressionBombError):
         return None
-    _check_size(*picture.size)
+    check_size(*picture.size)
     try:
         return ImageOps.exif_transpose(picture).convert("RGB")
     except (OSError, SyntaxError, ValueError) as error:
         raise BadReference(f"reference: a {picture.format} that is broken ({error})") from error
 
 
-def _check_size(width: int, height: int) -> None:
+def check_size(width: int, height: int) -> None:
     if width * height > MAX_PIXELS:
         raise BadReference(f"reference: {width}x{height} pixels; allowed: at most {MAX_PIXELS}")
 
 
-def _fit(picture: Image.Image, width: int, height: int) -> npt.NDArray[np.uint8]:
+def fit(picture: Image.Image, width: int, height: int) -> npt.NDArray[np.uint8]:
     """Fills the size, cropped around the middle: uint8 [height, width, 3]."""
     return np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC))
 
@@ -96,7 +96,7 @@ def _frames(
         raise BadReference("reference: a file without pictures; allowed: a picture or a video")
     due, start, last = 0, None, None
     for count, frame in enumerate(container.decode(video=0)):
-        _check_size(frame.width, frame.height)
+        check_size(frame.width, frame.height)
         start = frame.time if start is None else start
         at = (frame.time or 0.0) - (start or 0.0)
         if at > MAX_SECONDS or count > MAX_DECODED:
@@ -107,7 +107,7 @@ def _frames(
         while last is not None and due / fps < at - ROUNDING and due < MAX_SECONDS * fps:
             yield last
             due += 1
-        last = _fit(Image.fromarray(frame.to_ndarray(format="rgb24")), *size)
+        last = fit(Image.fromarray(frame.to_ndarray(format="rgb24")), *size)
     if last is not None and due < MAX_SECONDS * fps:
         yield last
 

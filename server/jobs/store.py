@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from onbeat.server.jobs import beside as beside_jobs
 from onbeat.server.jobs import events, queueing
 from onbeat.server.jobs.database import Database, open_database
 from onbeat.server.jobs.events import EventKind, JobEvent
@@ -122,6 +123,7 @@ class JobStore:
             row = connection.execute(gone).one_or_none()
             if row is not None:
                 events.forget(connection, row.number)
+                beside_jobs.forget(connection, job_id)
         return row is not None
 
     def position(self, job: Job) -> int | None:

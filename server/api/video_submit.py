@@ -1,0 +1,115 @@
+"""A request for a video into the queue: once per key, if there is room. And waiting for its end.
+
+What it is not: the routes (videos.py, video_more.py), or the checking of fields (video_request.py).
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+
+from fastapi import Request
+from sqlalchemy.exc import IntegrityError
+
+from onbeat.server.api.errors import ApiError, not_found, unavailable
+from onbeat.server.api.front import Front
+from onbeat.server.api.once import earlier, replayed
+from onbeat.server.api.video_request import check_webhook, with_input
+from onbeat.server.jobs import idempotency, inputs, webhooks
+from onbeat.server.jobs.idempotency import KeyTaken, Once
+from onbeat.server.jobs.job import Job, JobRequest
+from onbeat.server.jobs.keeping import NoRoom
+from onbeat.server.jobs.store import Beside, QueueFull
+
+LOOK_SECONDS = (0.05, 0.5)
+MAX_WAIT_SECONDS = 120
+WAIT = re.compile(r'(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)', re.IGNORECASE)
+
+Made = tuple[JobRequest, bytes | None]
+
+
+async def submit(
+    front: Front, once: Once | None, make: Callable[[], Awaitable[Made]]
+) -> tuple[Job, bool]:
+    """The job, and whether it is new; on disk when this returns.
+
+    make: the request and its packed media; not called for a request that was sent before.
+    Raises ApiError: 422, 503 while too many wait, 507 without room for the result.
+    """
+    found = await earlier(front.store, once)
+    if found is not None:
+        return found, False
+    request, data = await make()
+    await check_webhook(request.webhook_url, front.networks)
+    try:
+        await asyncio.to_thread(front.artifacts.check_room)
+    except NoRoom as error:
+        raise ApiError(507, "insufficient_storage", str(error)) from error
+    try:
+        job = await asyncio.to_thread(_add, front, with_input(request, data), data, once)
+    except KeyTaken as taken:  # the same request, at the same moment
+        again = await replayed(front.store, taken)
+        if again is None:
+            raise unavailable("busy", "Its job was deleted just now.", retry_after=1) from taken
+        return again, False
+    except QueueFull as full:
+        said = f"{full.waiting} jobs wait, the most allowed."
+        raise unavailable("capacity", said, retry_after=10) from full
+    front.worker.wake()
+    return job, True
+
+
+def _add(front: Front, request: JobRequest, data: bytes | None, once: Once | None) -> Job:
+    beside: list[Beside] = []
+    if once is not None:
+        beside.append(idempotency.beside(once))
+    if data is not None:
+        beside.append(inputs.beside(data))
+    if request.webhook_url is not None:
+        beside.append(webhooks.beside(request.webhook_url))
+    most = front.settings.max_jobs_queued
+    try:
+        return front.store.add(request, beside, most_waiting=most)
+    except IntegrityError:  # another server took the key between our look and our writing
+        if once is None:
+            raise
+        with front.store.database.reading() as connection:
+            idempotency.check(connection, once, time.time())
+        raise
+
+
+async def job_of(front: Front, video_id: str) -> Job:
+    """Raises ApiError 404."""
+    job = await asyncio.to_thread(front.store.get, video_id)
+    if job is None:
+        raise not_found("video", video_id)
+    return job
+
+
+def wanted_wait(prefer: str | None) -> float:
+    """Seconds of `Prefer: wait=N` (RFC 7240, 4.3), at most MAX_WAIT_SECONDS; 0 without it."""
+    found = WAIT.search(prefer or "")
+    return 0.0 if found is None else float(min(MAX_WAIT_SECONDS, int(found[1])))
+
+
+async def wait_for(front: Front, job: Job, seconds: float, request: Request) -> Job:
+    """The job as it is when it has ended, when time is up, or when the client has left.
+
+    Raises ApiError 404 if it is deleted meanwhile.
+    """
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + seconds, LOOK_SECONDS[0]
+    while not job.ended and loop.time() < deadline and not await request.is_disconnected():
+        await asyncio.sleep(min(pause, max(0.0, deadline - loop.time())))
+        pause = min(2 * pause, LOOK_SECONDS[1])
+        job = await job_of(front, job.id)
+    return job
+
+
+async def cancelled(front: Front, job: Job) -> Job | None:
+    """Ends it, if it has not ended; the job as it is now, None if it was deleted."""
+    after = await asyncio.to_thread(front.store.cancel, job.id)
+    if after is not None and after.state == "cancelled" and not job.ended:
+        front.worker.stop_job(job.id)
+        front.metrics.job_finished("cancelled", time.time() - job.created_at)
+    return after

@@ -1,0 +1,51 @@
+"""Jobs as the API shows them: with their place, their estimate and what became of their webhook."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from fastapi import Response
+
+from onbeat.server.api.estimates import Load, poll_after_ms, seconds_left
+from onbeat.server.api.front import Front
+from onbeat.server.api.video_schema import Video
+from onbeat.server.api.video_shape import view
+from onbeat.server.jobs import webhooks
+from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.store import JobStore
+from onbeat.server.jobs.webhooks import Webhook
+
+POLL_HEADER = "openai-poll-after-ms"
+Beside = tuple[dict[str, int | None], dict[str, Webhook]]
+
+
+async def shown(front: Front, job: Job, response: Response | None = None) -> Video:
+    """One job; tells `response` when asking again is worth it."""
+    video = (await shown_all(front, [job]))[0]
+    if response is not None and not job.ended:
+        response.headers[POLL_HEADER] = str(poll_after_ms(video.eta_s))
+    return video
+
+
+async def shown_all(front: Front, jobs: Sequence[Job]) -> list[Video]:
+    places, told = await asyncio.to_thread(_beside, front.store, jobs)
+    load, now = load_of(front), time.time()
+    return [
+        view(job, places[job.id], told.get(job.id), seconds_left(job, places[job.id], load, now))
+        for job in jobs
+    ]
+
+
+def load_of(front: Front) -> Load:
+    """What is known of the engine."""
+    slots = front.settings.max_jobs_running
+    return Load(ready=front.hub.ready, stats=front.hub.stats, slots=slots)
+
+
+def _beside(store: JobStore, jobs: Sequence[Job]) -> Beside:
+    places = store.positions(jobs)
+    told = [job.id for job in jobs if job.request.webhook_url is not None]
+    if not told:
+        return places, {}
+    with store.database.reading() as connection:
+        return places, webhooks.of_jobs(connection, told)
