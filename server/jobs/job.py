@@ -10,7 +10,11 @@ EndState = Literal["completed", "failed", "cancelled"]
 JobKind = Literal["create", "remix", "extension"]
 ENDED: tuple[EndState, ...] = ("completed", "failed", "cancelled")
 MAX_ATTEMPTS = 5
-"""Attempts in a row that were lost before they had made a single chunk more than the one before."""
+"""Attempts in a row that lost their engine before they had made one chunk more than those before:
+the job is taken to be what kills it."""
+MAX_LOSSES = 20
+"""The same for attempts whose server ended: others ran there too, and servers end for many reasons.
+"""
 PRIORITIES = range(-10, 11)
 
 

@@ -18,13 +18,14 @@ from onbeat.server.jobs import beside as beside_jobs
 from onbeat.server.jobs import events, queueing
 from onbeat.server.jobs.database import Database, open_database
 from onbeat.server.jobs.events import EventKind, JobEvent
-from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, EndState, Job, JobRequest
+from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, MAX_LOSSES, EndState, Job, JobRequest
 from onbeat.server.jobs.leases import LeaseWatch
 from onbeat.server.jobs.rows import job_of, new_row, text_of
 from onbeat.server.jobs.table import jobs
 from onbeat.server.vocabulary import new_id
 
 LEASE_SECONDS = 30.0
+WORKER_LOST = "worker_lost"
 CLAIM_LOCK = 0x6F6E62656175
 """Of Postgres' advisory locks: claims of all servers go one after the other, so that turns hold."""
 
@@ -270,14 +271,15 @@ class JobStore:
     ) -> Job:
         """Queued again, not before `delay` seconds from now. Raises LeaseLost.
 
-        counted: whether this attempt counts; after MAX_ATTEMPTS without a chunk more the job fails
-        with `reason` as its code instead. The job as it is now.
+        counted: whether this attempt counts; after so many without a chunk more the job fails with
+        `reason` as its code instead. The job as it is now.
         """
         with self.database.writing() as connection:
             row = connection.execute(sa.select(jobs).where(*_held(job))).one_or_none()
             if row is None:
                 raise LeaseLost(job.id)
-            if counted and row.strikes >= MAX_ATTEMPTS:
+            most = MAX_LOSSES if reason == WORKER_LOST else MAX_ATTEMPTS
+            if counted and row.strikes >= most:
                 said = f"It was lost in each of the last {row.strikes} attempts: {reason}."
                 change = {"error_code": reason, "error_message": said}
                 told = {"code": reason, "message": said}
@@ -307,7 +309,7 @@ class JobStore:
         for row in running:
             if row.number in lapsed or dead(row.lease_owner):
                 try:
-                    moved.append(self.put_back(job_of(row), reason="worker_lost"))
+                    moved.append(self.put_back(job_of(row), reason=WORKER_LOST))
                 except LeaseLost:
                     continue  # somebody else has moved it meanwhile, which is as good
         return moved

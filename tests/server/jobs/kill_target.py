@@ -1,0 +1,132 @@
+"""A server to be killed, many times over: whole but for its engine, which is synthetic.
+
+`python -m tests.server.jobs.kill_target` imports everything once, then forks a server for each line
+of JSON on its input (`Order`) and writes the server's process number. So a round costs no start of
+Python. What it is not: who kills and checks (killing.py).
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import uvicorn
+from sqlalchemy import event
+
+from onbeat.server.api.app import create_app
+from onbeat.server.config import load_settings
+from tests.server.api.fake_engine import FakeEngine
+from tests.server.api.fake_media import FakeMedia
+
+CALLS = ("replace", "fdatasync", "fsync", "link", "unlink", "commit")
+"""What a server can be killed at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One server. `call`, `count`: it kills itself at that call's so manieth time, before or after;
+    "" never. `engine_after`: seconds until its engine crashes; 0: never."""
+
+    data_dir: str
+    port: int
+    slots: int
+    chunk_seconds: float
+    database_url: str | None = None
+    lease_seconds: float = 30.0
+    call: str = ""
+    count: int = 0
+    after: bool = False
+    engine_after: float = 0.0
+
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+
+class Trap:
+    """Counts calls and kills the process at the one that it was set for."""
+
+    def __init__(self, order: Order) -> None:
+        self._order, self._left = order, order.count
+
+    def due(self) -> bool:
+        self._left -= 1
+        return self._left == 0
+
+    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def trapped(*args: Any, **more: Any) -> Any:
+            due = self.due()
+            if due and not self._order.after:
+                _die()
+            value = call(*args, **more)
+            if due:
+                _die()
+            return value
+
+        return trapped
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _set(order: Order, app: Any) -> None:
+    trap = Trap(order)
+    if order.call == "commit":
+        engine = app.state.front.store.database.engine
+        event.listen(engine, "commit", trap.around(lambda _: None))
+    elif order.call:
+        setattr(os, order.call, trap.around(getattr(os, order.call)))
+
+
+def serve(order: Order) -> None:
+    """Until it is killed."""
+    engine = FakeEngine(job_chunk_seconds=order.chunk_seconds)
+    settings = load_settings(
+        data_dir=order.data_dir,
+        database_url=order.database_url,
+        max_jobs_running=order.slots,
+        lease_seconds=order.lease_seconds,
+        log_level="warning",
+    )
+    app = create_app(settings, engine, FakeMedia)
+    if order.engine_after:
+        threading.Timer(order.engine_after, engine.crash).start()
+    threading.Thread(target=_arm, args=(order, app), daemon=True).start()
+    uvicorn.run(app, host="127.0.0.1", port=order.port, log_level="warning")
+
+
+def _arm(order: Order, app: Any) -> None:
+    """As soon as the server has been put together."""
+    while getattr(app.state, "front", None) is None:
+        time.sleep(0.005)
+    _set(order, app)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order = Order(**json.loads(line))
+        while _reap():
+            pass
+        child = os.fork()
+        if child == 0:
+            os.close(0)
+            serve(order)
+            os._exit(0)
+        print(child, flush=True)
+
+
+def _reap() -> bool:
+    """Takes leave of one that has ended."""
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Kills servers of jobs at random points, round after round, and counts what was lost or doubled.
+
+Jobs are asked for over HTTP, with 40 of them open at any time. Before the rounds each kind of job
+is made once without being disturbed; afterwards every job has to have that file, to the byte.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from onbeat.server.jobs.job import ENDED
+from onbeat.server.jobs.store import JobStore
+from onbeat.server.jobs.workspace import folders
+from tests.e2e.server_process import free_port
+from tests.server.jobs.kill_target import CALLS, Order
+from tests.server.jobs.target_client import Client
+
+FRAMES = 100
+"""Two segments."""
+SEEDS = 4
+SLOTS = 8
+CHUNK_SECONDS = 0.002
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """`unknown`: asked for when the server was killed, so that no answer came; those that are there
+    count like the others. Seconds of `ready`: from the start of a server to its readiness."""
+
+    rounds: int
+    killed_at: dict[str, int]
+    accepted: int
+    unknown: int
+    completed: int
+    lost: int
+    doubled: int
+    wrong: int
+    not_completed: int
+    resumed: int
+    chunks_again: int
+    left_over: int
+    ready_max: float
+
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong or self.not_completed or self.left_over)
+
+
+@dataclass
+class Killing:
+    """One database and folder through many servers."""
+
+    folder: Path
+    seed: int
+    database_url: str | None = None
+    open_jobs: int = 40
+    ready: list[float] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+    unknown: int = 0
+    killed_at: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        command = [sys.executable, "-m", "tests.server.jobs.kill_target"]
+        self.zygote = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pid = 0
+        self.client = Client("")
+
+    # ---- one server ----------------------------------------------------------------------------
+
+    def start(self, **more: Any) -> None:
+        """A server, once it is ready."""
+        assert self.zygote.stdin is not None and self.zygote.stdout is not None
+        order = Order(
+            data_dir=str(self.folder / "data"),
+            port=free_port(),
+            slots=SLOTS,
+            chunk_seconds=CHUNK_SECONDS,
+            database_url=self.database_url,
+            **more,
+        )
+        self.zygote.stdin.write(order.line() + "\n")
+        self.zygote.stdin.flush()
+        self.pid = int(self.zygote.stdout.readline())
+        began = time.monotonic()
+        self.client = Client(f"http://127.0.0.1:{order.port}")
+        while not self.client.is_ready():
+            if order.call and not self.alive():
+                return
+            assert time.monotonic() - began < PATIENCE, "the server does not become ready"
+            time.sleep(0.01)
+        self.ready.append(time.monotonic() - began)
+
+    def alive(self) -> bool:
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        return state not in "ZX"
+
+    def kill(self) -> None:
+        if self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+        while self.alive():
+            time.sleep(0.002)
+
+    def close(self) -> None:
+        if self.pid:
+            self.kill()
+        assert self.zygote.stdin is not None and self.zygote.stdout is not None
+        self.zygote.stdin.close()
+        self.zygote.wait(30)
+        self.zygote.stdout.close()
+
+    # ---- rounds --------------------------------------------------------------------------------
+
+    def undisturbed(self) -> dict[int, str]:
+        """The hash of each kind's file by its seed."""
+        self.start()
+        ids = {seed: self.client.add(seed, FRAMES) for seed in range(SEEDS)}
+        found = {seed: self.client.file_hash(self._ended(each)) for seed, each in ids.items()}
+        self.accepted += ids.values()
+        self.kill()
+        return found
+
+    def _ended(self, video_id: str) -> str:
+        began = time.monotonic()
+        while self.client.state(video_id) not in ENDED:
+            assert time.monotonic() - began < PATIENCE, f"{video_id} does not end"
+            time.sleep(0.02)
+        return video_id
+
+    def round(self) -> None:
+        """A server that is killed before long, at a call or at an instant."""
+        call = self.random.choice(["", *CALLS])
+        more: dict[str, Any] = {}
+        if call:
+            count = self.random.randrange(1, 80)
+            more = {"call": call, "count": count, "after": self.random.random() < 0.5}
+        elif self.random.random() < 0.3:
+            more = {"engine_after": 0.1 + self.random.random() / 4}
+        self.start(**more)
+        self._fill()
+        until = time.monotonic() + (2.0 if call else 0.7 * self.random.random())
+        while self.alive() and time.monotonic() < until:
+            time.sleep(0.005)
+        self.killed_at[(call or "instant") if not self.alive() else "instant"] += 1
+        self.kill()
+
+    def _fill(self) -> None:
+        """As many jobs as there should be open; stops when the server is gone."""
+        try:
+            for _ in range(self.open_jobs - self.client.open_jobs()):
+                seed = self.random.randrange(SEEDS)
+                self.unknown += 1
+                self.accepted.append(self.client.add(seed, FRAMES))
+                self.unknown -= 1
+        except (urllib.error.URLError, OSError):
+            return
+
+    # ---- the count -----------------------------------------------------------------------------
+
+    def report(self, rounds: int, expected: dict[int, str]) -> Report:
+        """Lets all jobs end, and looks at every one."""
+        self.start()
+        ids = self.client.all_ids()
+        for video_id in ids:
+            self._ended(video_id)
+        wrong = sum(self._is_wrong(video_id, expected) for video_id in ids)
+        left_over = self._left_over(ids)
+        self.kill()
+        where = self.database_url or self.folder / "data" / "jobs.sqlite3"
+        store = JobStore(where)
+        jobs = store.page(after=None, limit=100_000, newest_first=False)
+        told = [store.events(job) for job in jobs]
+        store.close()
+        ends = [sum(event.kind in ENDED for event in events) for events in told]
+        return Report(
+            rounds=rounds,
+            killed_at=dict(self.killed_at),
+            accepted=len(self.accepted),
+            unknown=self.unknown,
+            completed=sum(job.state == "completed" for job in jobs),
+            lost=len(set(self.accepted) - set(ids)),
+            doubled=sum(count > 1 for count in ends)
+            + max(0, len(ids) - len(self.accepted) - self.unknown),
+            wrong=wrong,
+            not_completed=sum(job.state != "completed" for job in jobs),
+            resumed=sum(map(_resumed, told)),
+            chunks_again=sum(map(_again, told)),
+            left_over=left_over,
+            ready_max=round(max(self.ready), 3),
+        )
+
+    def _left_over(self, ids: list[str]) -> int:
+        """Work folders that stay behind jobs that have ended."""
+        work, began = self.folder / "data" / "work", time.monotonic()
+        while count := sum(len(folders(work, video_id)) for video_id in ids):
+            if time.monotonic() - began > 20.0:
+                return count
+            time.sleep(0.02)
+        return 0
+
+    def _is_wrong(self, video_id: str, expected: dict[int, str]) -> bool:
+        job = self.client.get(video_id)
+        if job["status"] != "completed":
+            return False
+        return self.client.file_hash(video_id) != expected[job["seed"]]
+
+
+def _resumed(events: list[Any]) -> bool:
+    """Whether an attempt began with a chunk behind the first one."""
+    after = False
+    for event in events:
+        if after and event.kind == "progress":
+            return bool(event.data["checkpoint"] > 0)
+        after = event.kind == "started"
+    return False
+
+
+def _again(events: list[Any]) -> int:
+    """Chunks that were known to be on the disk, and then made again."""
+    most, again, begins = 0, 0, False
+    for event in events:
+        if event.kind == "progress":
+            if begins:
+                again += max(0, most - event.data["checkpoint"])
+            most, begins = max(most, event.data["checkpoint"]), False
+        elif event.kind == "started":
+            begins = True
+    return again
+
+
+def run(
+    folder: Path, *, rounds: int, seed: int, open_jobs: int = 40, database_url: str | None = None
+) -> Report:
+    """`rounds` servers killed, then all jobs made and looked at."""
+    killing = Killing(folder, seed, database_url, open_jobs)
+    try:
+        expected = killing.undisturbed()
+        for _ in range(rounds):
+            killing.round()
+        return killing.report(rounds, expected)
+    finally:
+        killing.close()

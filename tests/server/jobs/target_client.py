@@ -1,0 +1,65 @@
+"""Jobs over HTTP, as little as the killing of servers needs."""
+
+import hashlib
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+
+class Client:
+    """Of the server at `url`. Calls raise urllib.error.URLError or OSError when it is gone."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        request = urllib.request.Request(self._url + path, data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            found: bytes = answer.read()
+        return found
+
+    def is_ready(self) -> bool:
+        try:
+            self._call("GET", "/ready")
+        except (urllib.error.URLError, OSError):
+            return False
+        return True
+
+    def add(self, seed: int, frames: int) -> str:
+        """The id of a new job."""
+        body = {"prompt": "a red ball", "seed": seed, "num_frames": frames}
+        video_id: str = json.loads(self._call("POST", "/v1/videos", body))["id"]
+        return video_id
+
+    def get(self, video_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._call("GET", f"/v1/videos/{video_id}"))
+        return found
+
+    def state(self, video_id: str) -> str:
+        status: str = self.get(video_id)["status"]
+        return status
+
+    def pages(self) -> list[dict[str, Any]]:
+        """All jobs."""
+        found: list[dict[str, Any]] = []
+        after = ""
+        while True:
+            page = json.loads(self._call("GET", f"/v1/videos?limit=100&order=asc{after}"))
+            found += page["data"]
+            if not page["has_more"]:
+                return found
+            after = f"&after={page['last_id']}"
+
+    def all_ids(self) -> list[str]:
+        return [job["id"] for job in self.pages()]
+
+    def open_jobs(self) -> int:
+        return sum(job["status"] in ("queued", "in_progress") for job in self.pages())
+
+    def file_hash(self, video_id: str) -> str:
+        """SHA-256 of the video."""
+        data = self._call("GET", f"/v1/videos/{video_id}/content")
+        return hashlib.sha256(data).hexdigest()
