@@ -5,8 +5,8 @@
 A real server with one session that a good viewer in Chromium watches all the while. Offers that
 nobody finishes; clients killed with -9, ten a process; and a page that starts and stops. After each
 part the server is left alone until its sockets and threads are back where they began, at most
-`--patience` seconds. Figures are of the second half of each part, so that what is only made once,
-and what malloc keeps of the worst moment, does not count; memory is the growth a cycle.
+`--patience` seconds, and then until it has given its memory back. Figures are of the second half of
+each part, so that what is only made once does not count; memory is the growth a cycle.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from aiortc import RTCSessionDescription
 from playwright.sync_api import sync_playwright
 
 from benchmarks.live.browser import Players
+from onbeat.server.api.memory import EVERY
 from onbeat.server.cli.flags import number, whole
 from tests.e2e.chromium import launch
 from tests.e2e.server_process import ServerProcess
@@ -130,12 +131,12 @@ def part(
     before = census.read()
     work(first := max(1, count // 2))
     census.settle(before, patience)
-    time.sleep(1.0)
+    time.sleep(EVERY + 2.0)
     rss, began = census.rss(), time.monotonic()
     work(max(1, count - first))
     seconds = time.monotonic() - began
     after = census.settle(before, patience)
-    time.sleep(1.0)
+    time.sleep(EVERY + 2.0)
     found = {
         "count": count,
         "seconds": round(seconds, 1),

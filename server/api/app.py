@@ -13,6 +13,7 @@ import onbeat
 from onbeat.server.api import (
     document,
     errors,
+    ice_routes,
     pages,
     peers,
     pictures_routes,
@@ -46,6 +47,7 @@ ROUTERS = (
     whip.router,
     peers.router,
     whep_events.router,
+    ice_routes.router,
     status_routes.router,
     pages.router,
 )

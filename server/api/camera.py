@@ -42,6 +42,7 @@ class Camera:
         self._newest: tuple[InputFrame, float] | None = None
         self._working = False
         self._given: deque[float] = deque(maxlen=256)
+        self._heard_at = float("-inf")
         self.size: tuple[int, int] | None = None
         self.received = self.dropped = 0
         self._restart()
@@ -74,6 +75,7 @@ class Camera:
 
     def sound(self, sound: HeardSound) -> None:
         at = self._clock.taken_at(sound.media_time, sound.arrived_at)
+        self._heard_at = time.monotonic()
         samples = self._mono(sound.samples)
         if self._streams and len(samples):
             message = InputSound(streams=self._streams, at=at, samples=samples.tobytes())
@@ -127,6 +129,7 @@ class Camera:
             "fps": round(lately / FPS_SECONDS, 1),
             "age_ms": None if age is None else round(1000 * age),
             "dropped": self.dropped,
+            "sound": now - self._heard_at < FPS_SECONDS,
             "size": f"{self.size[0]}x{self.size[1]}",
         }
 

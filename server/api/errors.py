@@ -6,7 +6,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -184,7 +184,8 @@ def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
     name = param or "body"
     kind = error["type"]
     if kind == "extra_forbidden":
-        allowed = f"; allowed: {', '.join(field_names(model))}" if model else ""
+        inner = model and _holder(model, error["loc"])
+        allowed = f"; allowed: {', '.join(field_names(inner))}" if inner else ""
         return _entry(param, "unknown_field", f"{name}: unknown field{allowed}")
     if kind == "missing":
         return _entry(param, "missing_field", f"{name}: is required")
@@ -194,6 +195,21 @@ def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
 
 def _entry(param: str | None, code: str, message: str) -> dict[str, Any]:
     return {"param": param, "code": code, "message": message}
+
+
+def _holder(model: type[BaseModel], loc: Sequence[str | int]) -> type[BaseModel]:
+    """The model of the object that has the last name of `loc`: `model`, or one inside it."""
+    for part in loc[:-1]:
+        if isinstance(part, str) and part in model.model_fields:
+            inner = _models_in(model.model_fields[part].annotation)
+            model = inner[0] if inner else model
+    return model
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for inner in get_args(annotation) for found in _models_in(inner)]
 
 
 def field_names(model: type[BaseModel]) -> list[str]:

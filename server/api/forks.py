@@ -1,9 +1,10 @@
 """A fork of a session: asked for over HTTP or on the data channel, opened the same way."""
 
 from onbeat.server.api.limits import check_steps, transition_without_prompt
+from onbeat.server.api.prompt_schema import prompt_of
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
-from onbeat.server.api.steering import ForkCreate, prompt_of
+from onbeat.server.api.steering import ForkCreate
 
 
 async def fork(
@@ -15,10 +16,9 @@ async def fork(
         raise transition_without_prompt("transition")
     ready = sessions.served()
     steps = parent.steps if body.steps is None else check_steps("steps", body.steps, ready)
-    prompt = prompt_of(body.prompt)
     return await sessions.open(
         ready=ready,
-        prompt=parent.prompt if prompt is None else prompt,
+        prompt=parent.prompt if body.prompt is None else prompt_of(body.prompt),
         seed=parent.seed if body.seed is None else body.seed,
         steps=steps,
         audio=parent.audio,

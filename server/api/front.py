@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.media import Media
+from onbeat.server.api.memory import Trimmer, give_back
 from onbeat.server.api.metrics import Metrics
 from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.recordings import Recordings
@@ -63,6 +64,7 @@ class Front:
         )
         self._log_counter = LogCounter(self.metrics.system)
         self.traces = Traces(hub)
+        self._trimmer = Trimmer()
         self.store = JobStore(database_of(settings), lease_seconds=settings.lease_seconds)
         self.artifacts = open_artifacts(settings)
         self.worker = JobWorker(
@@ -141,6 +143,8 @@ class Front:
         self.telemetry.tick(now)
         if self.telemetry.cpu is not None:
             self.metrics.system.cpu(self.telemetry.cpu)
+        if self._trimmer.due(sum(len(each.viewers) for each in self.sessions.all()), now):
+            await asyncio.to_thread(give_back)
         if count % STATUS_TICKS == 0:
             self._tell_viewers(now)
         async with self.ticked:
@@ -231,3 +235,12 @@ def _front(request: Request) -> Front:
 
 
 FrontDep = Annotated[Front, Depends(_front)]
+
+
+def _session(front: FrontDep, session_id: str) -> Session:
+    """Ahead of the body and the query: an unknown session is 404 whatever comes with it."""
+    return front.sessions.get(session_id)
+
+
+SessionDep = Annotated[Session, Depends(_session)]
+"""The session that the path names. Declare it ahead of the body."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from onbeat.server.api.front import FrontDep
+from onbeat.server.api.front import SessionDep
 from onbeat.server.api.pictures import MEDIA_TYPE, Format, ShownPicture, encoded
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["sessions"])
@@ -16,20 +16,18 @@ FORMAT = Query(alias="format")
 
 
 @router.get("/snapshot", operation_id="snapshot", response_class=Response)
-async def snapshot(
-    front: FrontDep, session_id: str, kind: Annotated[Format, FORMAT] = "png"
-) -> Response:
+async def snapshot(session: SessionDep, kind: Annotated[Format, FORMAT] = "png") -> Response:
     """The picture that is shown now; 409 before the first one."""
-    picture = front.sessions.get(session_id).pictures.shown(time.monotonic())
+    picture = session.pictures.shown(time.monotonic())
     return await _file(picture, kind)
 
 
 @router.get("/snapshots/{number}", operation_id="kept_snapshot", response_class=Response)
 async def kept_snapshot(
-    front: FrontDep, session_id: str, number: int, kind: Annotated[Format, FORMAT] = "png"
+    session: SessionDep, number: int, kind: Annotated[Format, FORMAT] = "png"
 ) -> Response:
     """A picture that a message "snapshot" kept."""
-    picture = front.sessions.get(session_id).pictures.kept(number)
+    picture = session.pictures.kept(number)
     return await _file(picture, kind)
 
 

@@ -14,8 +14,8 @@ from msgspec import structs
 from pydantic import BaseModel
 
 from onbeat.server.api.errors import ApiError, invalid, not_found
+from onbeat.server.api.fields import Number, Strict
 from onbeat.server.api.media import TapLike
-from onbeat.server.api.schemas import Number, Strict
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.config import Settings

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.errors import ApiError
-from onbeat.server.api.front import FrontDep
+from onbeat.server.api.front import FrontDep, SessionDep
 from onbeat.server.api.media_file import MediaFile, media_file
 from onbeat.server.api.recordings import RecordingCreate, RecordingView
 from onbeat.server.jobs.recordings import MEDIA_TYPE
@@ -34,11 +34,11 @@ class RecordingDeleted(BaseModel):
 )
 async def create_recording(
     front: FrontDep,
-    session_id: str,
+    session: SessionDep,
     body: Annotated[RecordingCreate, Depends(json_body(RecordingCreate))],
 ) -> RecordingView:
     """Records from the next picture on; 409 if a recording runs, 507 if there is no room."""
-    return await front.recordings.begin(front.sessions.get(session_id), body)
+    return await front.recordings.begin(session, body)
 
 
 @router.get("/v1/sessions/{session_id}/recordings", operation_id="list_session_recordings")

@@ -1,71 +1,39 @@
-"""The bodies and answers of the live routes, and the kinds of values that they are made of.
+"""The bodies and answers of the live routes.
 
 What steers a running session is in `steering.py`. Limits that depend on the served model (sizes,
 steps) are checked in `limits.py`.
 """
 
-import unicodedata
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field
 
-MAX_SEED = 2**63 - 1
-MAX_PROMPT = 2000
+from onbeat.server.api.fields import (
+    MAX_PROMPT,
+    Number,
+    Prompt,
+    Seed,
+    ShortStepsField,
+    Steps,
+    StepsField,
+    Strict,
+    Whole,
+)
+from onbeat.server.api.prompt_schema import AnyText
+
 MAX_REFERENCE = 11_500_000
 """Characters: 8 MiB in base64, with the head of a data URL."""
-
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise PydanticCustomError("int_type", "should be a whole number")
-    return value
-
-
-def _no_blank(value: Any) -> Any:
-    if isinstance(value, str) and not value.strip():
-        raise PydanticCustomError("blank", "should have 1 to 2000 characters, not all blank")
-    return value
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str) and any(_is_control(character) for character in value):
-        raise PydanticCustomError("control", "should not have control characters")
-    return value
-
-
-def _is_control(character: str) -> bool:
-    """Control characters and halves of surrogate pairs; line breaks and tabs are fine."""
-    return unicodedata.category(character) in ("Cc", "Cs") and character not in "\t\n\r"
-
-
-Whole = Annotated[int, BeforeValidator(_no_bool)]
-Number = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)]
-Seed = Annotated[Whole, Field(ge=0, le=MAX_SEED)]
-Prompt = Annotated[
-    str,
-    BeforeValidator(_no_blank),
-    BeforeValidator(_printable),
-    Field(min_length=1, max_length=MAX_PROMPT),
-]
-Steps = Annotated[Whole, Field(ge=1, le=64)]
-
-
-class Strict(BaseModel):
-    """Unknown fields are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SessionCreate(Strict):
     """What POST /v1/sessions takes. Sizes and rates are the model's; others are refused."""
 
-    prompt: Prompt
+    prompt: AnyText
     model: str | None = Field(None, max_length=200)
     mode: Literal["text-to-video", "video-to-video"] = "text-to-video"
     negative_prompt: str | None = Field(None, max_length=MAX_PROMPT)
     seed: Seed | None = None
-    num_inference_steps: Steps | None = None
+    num_inference_steps: Steps | None = StepsField
     strength: Number | None = None
     """Of video-to-video: how far from the input, above 0 up to 1; absent: the model's."""
     motion_aware: bool = False
@@ -88,7 +56,7 @@ class PlainQuery(Strict):
 
     prompt: Prompt
     seed: Seed | None = None
-    steps: Steps | None = None
+    steps: Steps | None = ShortStepsField
 
 
 class SessionView(BaseModel):
@@ -102,7 +70,8 @@ class SessionView(BaseModel):
     strength: float | None = None
     """Of video-to-video."""
     prompt: str
-    recognised: list[str]
+    recognised: list[str] | None
+    """Words that the model understood of this prompt; None until the engine has told."""
     seed: int
     num_inference_steps: int
     audio: bool

@@ -103,7 +103,10 @@ class Session:
         self.failed_at: float | None = None
         self.engine_down = False
         self.user_paused = self.auto_paused = False
-        self.recognised: list[str] = []
+        self.recognised: list[str] | None = None
+        """Of the prompt as it is now; None until the engine has told."""
+        self._reworded = 0
+        """The revision that brought the prompt."""
         self.queued: Queued | None = None
         """Its place while it waits for room."""
         self.level: str | None = None
@@ -234,12 +237,18 @@ class Session:
         if not self.opened.done():
             self.opened.set_exception(ApiError(503, code, message))
 
+    def reword(self, prompt: Prompt) -> None:
+        """The newest revision brings another prompt."""
+        self.prompt, self.recognised, self._reworded = prompt, None, self.revision
+
     def apply(self, applied: Applied) -> bool:
         """A revision has taken effect; False if that was known."""
         last = self._last_applied
         if last is not None and applied.revision <= last.revision:
             return False
-        self._last_applied, self.recognised = applied, applied.recognised
+        self._last_applied = applied
+        if applied.revision >= self._reworded:
+            self.recognised = applied.recognised
         for revision, future in self._waiting:
             if revision <= applied.revision and not future.done():
                 future.set_result(applied)

@@ -14,9 +14,10 @@ from onbeat.server.api.errors import ApiError, not_found, unavailable
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.limits import check_control, served
 from onbeat.server.api.media import Media
+from onbeat.server.api.prompt_schema import prompt_of
 from onbeat.server.api.schemas import Applied
 from onbeat.server.api.session import Session
-from onbeat.server.api.steering import Control, prompt_of
+from onbeat.server.api.steering import Control
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import ChunkPayload
 from onbeat.server.engine.messages import (
@@ -178,8 +179,10 @@ class SessionManager:
     def control(self, session: Session, control: Control) -> int:
         """Sends a change to the engine; its revision. Raises ApiError 400 or 422."""
         self.check(session, control)
-        prompt, revision = prompt_of(control.prompt), session.next_revision()
-        session.prompt = prompt if prompt is not None else session.prompt
+        revision = session.next_revision()
+        prompt = None if control.prompt is None else prompt_of(control.prompt)
+        if prompt is not None:
+            session.reword(prompt)
         session.seed = control.seed if control.seed is not None else session.seed
         session.steps = control.steps if control.steps is not None else session.steps
         session.strength = control.strength if control.strength is not None else session.strength

@@ -9,9 +9,10 @@ from pydantic import BaseModel
 
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.forks import fork
-from onbeat.server.api.front import Front, FrontDep
+from onbeat.server.api.front import Front, FrontDep, SessionDep
 from onbeat.server.api.limits import check_session, seed_or_random, served, video_input
 from onbeat.server.api.owner import OwnerDep
+from onbeat.server.api.prompt_schema import prompt_of
 from onbeat.server.api.reference import packed_reference
 from onbeat.server.api.schemas import ControlView, SessionCreate, SessionView
 from onbeat.server.api.session import Listener, Session
@@ -42,11 +43,11 @@ async def create_session(
     """Opens a live session. If the device is full: 503 with the place that it would have, or with
     `wait` a session that is queued and becomes live by itself."""
     ready = served(front.hub)
-    steps = check_session(body, ready)
+    steps, prompt = check_session(body, ready), prompt_of(body.prompt)
     reference = await packed_reference(body.reference, ready)
     session = await front.sessions.open(
         ready=ready,
-        prompt=body.prompt,
+        prompt=prompt,
         reference=reference,
         seed=seed_or_random(body.seed),
         steps=steps,
@@ -67,18 +68,16 @@ async def list_sessions(front: FrontDep) -> SessionList:
 
 
 @router.get("/{session_id}", operation_id="get_session")
-async def get_session(front: FrontDep, session_id: str) -> SessionView:
-    session = front.sessions.get(session_id)
+async def get_session(session: SessionDep) -> SessionView:
     session.touched()
     return session.view()
 
 
 @router.patch("/{session_id}", operation_id="control_session", openapi_extra=schema_of(Control))
 async def control_session(
-    front: FrontDep, session_id: str, body: Annotated[Control, Depends(json_body(Control))]
+    front: FrontDep, session: SessionDep, body: Annotated[Control, Depends(json_body(Control))]
 ) -> ControlView:
     """Changes a running session; the answer names the chunk at which that takes effect."""
-    session = front.sessions.get(session_id)
     session.may_steer()
     revision = front.sessions.control(session, body)
     applied = await front.sessions.applied(session, revision)
@@ -100,32 +99,24 @@ async def control_session(
 )
 async def fork_session(
     front: FrontDep,
-    session_id: str,
+    parent: SessionDep,
     body: Annotated[ForkCreate, Depends(json_body(ForkCreate))],
     owner: OwnerDep,
 ) -> SessionView:
     """A new session that goes on from where this one is; 409 before its first chunk is made."""
-    parent = front.sessions.get(session_id)
     return (await fork(front.sessions, parent, body, owner=owner)).view()
 
 
 @router.delete("/{session_id}", operation_id="close_session")
-async def close_session(front: FrontDep, session_id: str) -> SessionDeleted:
-    await front.sessions.close(front.sessions.get(session_id), "closed")
-    return SessionDeleted(id=session_id)
-
-
-def _existing(front: FrontDep, session_id: str) -> Session:
-    """A dependency, so that an unknown id is refused before the stream of events begins."""
-    return front.sessions.get(session_id)
+async def close_session(front: FrontDep, session: SessionDep) -> SessionDeleted:
+    await front.sessions.close(session, "closed")
+    return SessionDeleted(id=session.id)
 
 
 @router.get(
     "/{session_id}/events", operation_id="session_events", response_class=EventSourceResponse
 )
-async def session_events(
-    front: FrontDep, session: Annotated[Session, Depends(_existing)]
-) -> AsyncIterator[ServerSentEvent]:
+async def session_events(front: FrontDep, session: SessionDep) -> AsyncIterator[ServerSentEvent]:
     """Status once a second, applied changes, and the end; one event per line of `data`."""
     async for message in _messages(front, session):
         yield ServerSentEvent(data=message, event=str(message["type"]))

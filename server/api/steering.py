@@ -7,9 +7,7 @@ change to the engine (sessions.py), or of messages (channel.py).
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AliasChoices,
     Field,
-    TypeAdapter,
     ValidationError,
     WrapValidator,
     model_validator,
@@ -17,12 +15,18 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from onbeat.server.api.errors import from_validation
-from onbeat.server.api.schemas import MAX_PROMPT, Number, Prompt, Seed, Steps, Strict, Whole
-from onbeat.server.vocabulary import Prompt as AnyPrompt
-from onbeat.server.vocabulary import PromptPart, Transition
+from onbeat.server.api.fields import (
+    MAX_PROMPT,
+    Number,
+    Seed,
+    ShortStepsField,
+    Steps,
+    Strict,
+    Whole,
+)
+from onbeat.server.api.prompt_schema import AnyText
+from onbeat.server.vocabulary import Transition
 
-MAX_PARTS = 8
-MAX_WEIGHT = 10.0
 MAX_BLEND_CHUNKS = 64
 ENVELOPE = ("type", "id")
 """Fields that name a message and change nothing."""
@@ -38,28 +42,6 @@ def _message_id(value: Any, _handler: Any) -> Any:
 
 MessageId = Annotated[Annotated[str, Field(max_length=64)] | Whole, WrapValidator(_message_id)]
 Blend = Annotated[Whole, Field(ge=2, le=MAX_BLEND_CHUNKS)]
-StepsField = Field(None, validation_alias=AliasChoices("steps", "num_inference_steps"))
-
-
-class WeightedText(Strict):
-    """One part of a prompt; the weights' shares of their sum are what counts."""
-
-    text: Prompt
-    weight: Annotated[Number, Field(gt=0, le=MAX_WEIGHT)] = 1.0
-
-
-Parts = Annotated[tuple[WeightedText, ...], Field(min_length=1, max_length=MAX_PARTS)]
-_TEXT: TypeAdapter[str] = TypeAdapter(Prompt)
-_PARTS: TypeAdapter[tuple[WeightedText, ...]] = TypeAdapter(Parts)
-
-
-def _text_or_parts(value: Any, _handler: Any) -> Any:
-    """One kind at a time, so that an error names the field and not both readings of it."""
-    return (_PARTS if isinstance(value, list) else _TEXT).validate_python(value)
-
-
-AnyText = Annotated[Prompt | Parts, WrapValidator(_text_or_parts)]
-"""A text, or a list of weighted texts."""
 
 
 class Control(Strict):
@@ -79,7 +61,7 @@ class Control(Strict):
     guidance: Number | None = None
     """Only of models with guidance."""
     seed: Seed | None = None
-    steps: Steps | None = StepsField
+    steps: Steps | None = ShortStepsField
     strength: Number | None = None
     """Of video-to-video: how much is drawn anew, above 0 up to 1."""
     fps: Whole | None = None
@@ -105,7 +87,7 @@ class ForkCreate(Strict):
     transition: Literal["cut", "recache"] | None = None
     """Of another prompt: a new scene, or the same one going on; absent: the model's way."""
     seed: Seed | None = None
-    steps: Steps | None = StepsField
+    steps: Steps | None = ShortStepsField
 
 
 class ForkMessage(ForkCreate):
@@ -164,12 +146,3 @@ def merged(old: Control, new: Control) -> Control:
     if new.prompt is not None:
         before = {k: v for k, v in before.items() if k not in ("transition", "blend_chunks")}
     return Control.model_construct(**(before | changes(new)))
-
-
-def prompt_of(given: str | tuple[WeightedText, ...] | None) -> AnyPrompt | None:
-    """As the engine takes it: one text alone needs no weight."""
-    if given is None or isinstance(given, str):
-        return given
-    if len(given) == 1:
-        return given[0].text
-    return tuple(PromptPart(text=part.text, weight=part.weight) for part in given)

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from onbeat.server.api.reference import BadText, media_bytes
-from onbeat.server.api.schemas import (
+from onbeat.server.api.fields import (
     MAX_PROMPT,
     Number,
     Prompt,
@@ -19,6 +18,7 @@ from onbeat.server.api.schemas import (
     Strict,
     Whole,
 )
+from onbeat.server.api.reference import BadText, media_bytes
 from onbeat.server.api.targets import MAX_URL
 from onbeat.server.jobs.job import PRIORITIES, JobState
 from onbeat.server.jobs.webhooks import WebhookState

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from onbeat.server.api.artifact_files import artifact_response
 from onbeat.server.api.body import FORM_TYPE, JSON_TYPE, json_or_form_body, schema_of
 from onbeat.server.api.errors import ApiError, not_found
+from onbeat.server.api.fields import Strict
 from onbeat.server.api.front import FrontDep
 from onbeat.server.api.limits import served
 from onbeat.server.api.media_file import MediaFile
 from onbeat.server.api.once import REPLAYED, OnceDep
 from onbeat.server.api.reference import packed_reference
-from onbeat.server.api.schemas import Strict
 from onbeat.server.api.video_request import resolve
 from onbeat.server.api.video_schema import Video, VideoCreate, VideoDeleted, VideoPage
 from onbeat.server.api.video_submit import (

@@ -21,6 +21,8 @@ from onbeat.server.vocabulary import new_id
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/whep/{viewer_id}/events", tags=["webrtc"])
 
+NEVER_SENT = ("layers",)
+"""Names of the draft that players may list though nothing here sends them."""
 MAX_STREAMS = 4
 """Of one viewer."""
 Followed = tuple[Session, Viewer, str]
@@ -49,9 +51,10 @@ async def _wanted(request: Request) -> frozenset[str]:
         return frozenset(EVENTS)
     expect_type(request, JSON_TYPE)
     asked = parsed_json(body)
-    if not isinstance(asked, list) or not all(isinstance(each, str) for each in asked):
-        raise invalid("events", asked, f"allowed: a list of {', '.join(EVENTS)}")
-    return frozenset(EVENTS) & frozenset(asked)
+    known = [*EVENTS, *NEVER_SENT]
+    if not isinstance(asked, list) or not asked or not all(each in known for each in asked):
+        raise invalid("events", asked, f"allowed: a list of one or more of {', '.join(EVENTS)}")
+    return frozenset(asked)
 
 
 def _followed(front: FrontDep, session_id: str, viewer_id: str, stream_id: str) -> Followed:

@@ -10,10 +10,11 @@ from PIL import Image
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.pictures import KEPT, Pictures, encoded
-from onbeat.server.api.steering import Control, changes, merged, parse, prompt_of
+from onbeat.server.api.prompt_schema import prompt_of
+from onbeat.server.api.steering import Control, changes, merged, parse
 from onbeat.server.api.throttle import CONTROLS_AT_ONCE, Ids, Throttle
 from onbeat.server.engine.messages import ControlStream
-from onbeat.server.vocabulary import PromptPart
+from onbeat.server.vocabulary import Prompt, PromptPart
 from onbeat.webrtc.media import MediaChunk
 from tests.server.api.conftest import Server, StartServer, until
 from tests.server.api.fake_engine import SIZE
@@ -41,9 +42,16 @@ def test_a_later_change_wins_field_by_field() -> None:
     assert changes(merged(old, Control(steps=2)))["blend_chunks"] == 3
 
 
+def taken(prompt: Any) -> Prompt:
+    """As the engine takes it."""
+    given = Control.model_validate({"prompt": prompt}).prompt
+    assert given is not None
+    return prompt_of(given)
+
+
 def test_a_prompt_of_one_part_is_a_text() -> None:
-    assert prompt_of(Control.model_validate({"prompt": PARTS[1:]}).prompt) == "a blue ball"
-    given = prompt_of(Control.model_validate({"prompt": PARTS}).prompt)
+    assert taken(PARTS[1:]) == "a blue ball"
+    given = taken(PARTS)
     assert given == (
         PromptPart(text="a red ball", weight=3.0),
         PromptPart(text="a blue ball", weight=1.0),
@@ -112,7 +120,7 @@ def test_every_field_reaches_the_engine_and_ids_come_back(one_server: Server) ->
         for c in one_server.engine.commands
         if isinstance(c, ControlStream) and c.stream_id == channel.made["id"]
     ]
-    assert command.prompt == prompt_of(Control.model_validate({"prompt": PARTS}).prompt)
+    assert command.prompt == taken(PARTS)
     assert (command.transition, command.blend_chunks, command.reset) == ("blend", 5, True)
     url = f"/v1/sessions/{channel.made['id']}"
     assert one_server.http.get(url).json()["prompt"] == "a red ball (3) + a blue ball (1)"

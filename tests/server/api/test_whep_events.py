@@ -43,6 +43,8 @@ def test_players_are_told_where_events_are(server: Server) -> None:
         ("{", JSON, 400, "invalid_json"),
         ('{"a": 1}', JSON, 422, "invalid_value"),
         ("[1]", JSON, 422, "invalid_value"),
+        ("[]", JSON, 422, "invalid_value"),
+        ('["active", "audiolevel"]', JSON, 422, "invalid_value"),
         ('["active"]', {"content-type": "text/plain"}, 415, "unsupported_media_type"),
     ],
 )

@@ -53,6 +53,12 @@ export class PromptPanel {
     if (byId("as-you-type").checked) this.timer = setTimeout(() => this.box.value.trim() && this.submit(), TYPING_MS);
   }
 
+  /** Puts words into the box and applies them. @param {string} prompt */
+  write(prompt) {
+    this.box.value = prompt;
+    this.submit();
+  }
+
   submit() {
     clearTimeout(this.timer);
     const prompt = this.box.value.trim();
@@ -74,9 +80,10 @@ export class PromptPanel {
     this.#mark();
   }
 
-  /** @param {string[]} words that the model knows of the prompt */
+  /** @param {string[] | null} words that the model knows of the prompt; null: it has not told yet */
   showUnderstood(words) {
     const line = byId("understood");
+    if (words === null) return line.replaceChildren();
     line.classList.toggle("none", words.length === 0);
     if (words.length) line.replaceChildren("understood: ", make("b", {}, words.join(", ")));
     else line.replaceChildren("The model knows none of these words, so it shows whatever comes. See below for the words it knows.");
