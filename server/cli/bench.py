@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from onbeat.server.cli import bench_serve
+
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
+app.command("serve")(bench_serve.serve)
 
 
 class PolicyChoice(StrEnum):

@@ -4,20 +4,16 @@ The server runs in a thread of this process, so that a test can hold up one stag
 """
 
 import re
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvicorn
 
-from onbeat.server.api.app import create_app
-from onbeat.server.config import load_settings
 from tests.server.api.fake_engine import CHUNK_FRAMES, FPS, FakeEngine
 from tests.server.api.fake_media import OFFER, FakeMedia
+from tests.server.api.local_server import LocalServer
 from tests.server.api.test_metrics import samples
 
 if TYPE_CHECKING:
@@ -47,30 +43,17 @@ addEventListener("message", (event) => {
 </script>"""
 
 
-class Local:
-    """A server with doubles, on a port of its own."""
+class Local(LocalServer):
+    """With doubles of engine and media."""
 
-    def __init__(self, folder: Path) -> None:
-        self.engine, self.media = FakeEngine(), FakeMedia()
-        settings = load_settings(data_dir=folder, max_sessions=2)
-        self.app = create_app(settings, self.engine, lambda: self.media)
-        self.listener = socket.socket()
-        self.listener.bind(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        config = uvicorn.Config(self.app, log_level="warning", timeout_graceful_shutdown=1)
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, args=([self.listener],))
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.should_exit = True
-        self.thread.join()
-        self.listener.close()
+    def __init__(self, engine: FakeEngine, media: FakeMedia, folder: Path) -> None:
+        super().__init__(engine, lambda: media, data_dir=folder, max_sessions=2)
+        self.engine, self.media = engine, media
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    local = Local(tmp_path_factory.mktemp("local"))
+    local = Local(FakeEngine(), FakeMedia(), tmp_path_factory.mktemp("local"))
     yield local
     local.close()
 
