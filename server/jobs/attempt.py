@@ -234,7 +234,8 @@ class Attempt:
         if work.chunks:
             latents = work.latents(self._ready.replay_chunks)
             at = work.chunks
-            snapshot = pack(Snapshot(next_chunk=at, latents=latents, decoded=at))
+            heard = at + bool(request.input_digest)  # what it began from, too
+            snapshot = pack(Snapshot(next_chunk=at, latents=latents, decoded=heard))
         return OpenStream(
             stream_id=self._stream_id,
             kind="job",

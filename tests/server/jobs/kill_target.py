@@ -20,6 +20,7 @@ from sqlalchemy import event
 
 from onbeat.server.api.app import create_app
 from onbeat.server.config import load_settings
+from onbeat.server.jobs import owner
 from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import FakeMedia
 
@@ -29,15 +30,14 @@ CALLS = ("replace", "fdatasync", "fsync", "link", "unlink", "commit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One server. `call`, `count`: it kills itself at that call's so manieth time, before or after;
-    "" never. `engine_after`: seconds until its engine crashes; 0: never."""
+    """One server with these settings. `host`: as which machine it works; "" for this one. `call`,
+    `count`: it kills itself at that call's so manieth time, before or after; "" never.
+    `engine_after`: seconds until its engine crashes; 0: never."""
 
-    data_dir: str
+    settings: dict[str, Any]
     port: int
-    slots: int
     chunk_seconds: float
-    database_url: str | None = None
-    lease_seconds: float = 30.0
+    host: str = ""
     call: str = ""
     count: int = 0
     after: bool = False
@@ -86,13 +86,9 @@ def _set(order: Order, app: Any) -> None:
 def serve(order: Order) -> None:
     """Until it is killed."""
     engine = FakeEngine(job_chunk_seconds=order.chunk_seconds)
-    settings = load_settings(
-        data_dir=order.data_dir,
-        database_url=order.database_url,
-        max_jobs_running=order.slots,
-        lease_seconds=order.lease_seconds,
-        log_level="warning",
-    )
+    settings = load_settings(log_level="warning", **order.settings)
+    if order.host:
+        owner._host = lambda: order.host
     app = create_app(settings, engine, FakeMedia)
     if order.engine_after:
         threading.Timer(order.engine_after, engine.crash).start()

@@ -4,11 +4,7 @@ Jobs are asked for over HTTP, with 40 of them open at any time. Before the round
 is made once without being disturbed; afterwards every job has to have that file, to the byte.
 """
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 import urllib.error
 from collections import Counter
@@ -19,16 +15,15 @@ from typing import Any
 from onbeat.server.jobs.job import ENDED
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.jobs.workspace import folders
-from tests.e2e.server_process import free_port
-from tests.server.jobs.kill_target import CALLS, Order
+from tests.server.jobs.kill_target import CALLS
 from tests.server.jobs.target_client import Client
+from tests.server.jobs.targets import PATIENCE, Target, Zygote
 
 FRAMES = 100
 """Two segments."""
 SEEDS = 4
 SLOTS = 8
 CHUNK_SECONDS = 0.002
-PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,58 +65,33 @@ class Killing:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        command = [sys.executable, "-m", "tests.server.jobs.kill_target"]
-        self.zygote = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.pid = 0
+        self.zygote = Zygote()
+        self.server: Target | None = None
         self.client = Client("")
 
     # ---- one server ----------------------------------------------------------------------------
 
     def start(self, **more: Any) -> None:
         """A server, once it is ready."""
-        assert self.zygote.stdin is not None and self.zygote.stdout is not None
-        order = Order(
-            data_dir=str(self.folder / "data"),
-            port=free_port(),
-            slots=SLOTS,
-            chunk_seconds=CHUNK_SECONDS,
-            database_url=self.database_url,
-            **more,
-        )
-        self.zygote.stdin.write(order.line() + "\n")
-        self.zygote.stdin.flush()
-        self.pid = int(self.zygote.stdout.readline())
-        began = time.monotonic()
-        self.client = Client(f"http://127.0.0.1:{order.port}")
-        while not self.client.is_ready():
-            if order.call and not self.alive():
-                return
-            assert time.monotonic() - began < PATIENCE, "the server does not become ready"
-            time.sleep(0.01)
-        self.ready.append(time.monotonic() - began)
+        settings = {
+            "data_dir": str(self.folder / "data"),
+            "database_url": self.database_url,
+            "max_jobs_running": SLOTS,
+        }
+        self.server = self.zygote.start(settings, chunk_seconds=CHUNK_SECONDS, **more)
+        self.client = self.server.client
+        self.ready.append(self.server.ready_seconds)
 
     def alive(self) -> bool:
-        try:
-            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return False
-        return state not in "ZX"
+        return self.server is not None and self.server.alive()
 
     def kill(self) -> None:
-        if self.alive():
-            os.kill(self.pid, signal.SIGKILL)
-        while self.alive():
-            time.sleep(0.002)
+        if self.server is not None:
+            self.server.kill()
 
     def close(self) -> None:
-        if self.pid:
-            self.kill()
-        assert self.zygote.stdin is not None and self.zygote.stdout is not None
-        self.zygote.stdin.close()
-        self.zygote.wait(30)
-        self.zygote.stdout.close()
+        self.kill()
+        self.zygote.close()
 
     # ---- rounds --------------------------------------------------------------------------------
 

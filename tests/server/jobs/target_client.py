@@ -11,12 +11,12 @@ class Client:
     """Of the server at `url`. Calls raise urllib.error.URLError or OSError when it is gone."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if body is not None else {}
-        request = urllib.request.Request(self._url + path, data, headers, method=method)
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
         with urllib.request.urlopen(request, timeout=30) as answer:
             found: bytes = answer.read()
         return found
@@ -58,6 +58,11 @@ class Client:
 
     def open_jobs(self) -> int:
         return sum(job["status"] in ("queued", "in_progress") for job in self.pages())
+
+    def counted(self) -> dict[str, int]:
+        """Jobs by state."""
+        found: dict[str, int] = json.loads(self._call("GET", "/v1/overview"))["jobs"]
+        return found
 
     def file_hash(self, video_id: str) -> str:
         """SHA-256 of the video."""

@@ -1,0 +1,70 @@
+"""Two servers on one Postgres: each job runs once, and a dead server's jobs move to the other."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from onbeat.server.jobs.events import JobEvent
+from onbeat.server.jobs.store import JobStore
+from tests.server.jobs.postgres import new_database
+from tests.server.jobs.targets import PATIENCE, Zygote
+
+LEASE_SECONDS = 3.0
+JOBS, FRAMES = 12, 100
+
+
+def told(store: JobStore) -> list[list[JobEvent]]:
+    jobs = store.page(after=None, limit=1000, newest_first=False)
+    return [store.events(job) for job in jobs]
+
+
+def all_done(store: JobStore) -> None:
+    began = time.monotonic()
+    while store.counts()["completed"] < JOBS:
+        assert time.monotonic() - began < PATIENCE, store.counts()
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_each_job_runs_once_and_moves_when_its_server_dies(tmp_path: Path, postgres: str) -> None:
+    url = new_database(postgres, "two_servers")
+    zygote, store = Zygote(), JobStore(url)
+    try:
+        one, two = (
+            zygote.start(
+                {
+                    "data_dir": str(tmp_path / host),
+                    "artifacts": str(tmp_path / "shared"),
+                    "database_url": url,
+                    "lease_seconds": LEASE_SECONDS,
+                    "max_jobs_running": 2,
+                },
+                host=host,
+                chunk_seconds=0.01,
+            )
+            for host in ("one", "two")
+        )
+        for seed in range(JOBS):
+            (one, two)[seed % 2].client.add(seed, FRAMES)
+        began = time.monotonic()
+        while store.counts()["completed"] < 2:
+            assert time.monotonic() - began < PATIENCE, store.counts()
+            time.sleep(0.05)
+        one.kill()
+        killed_at = time.time()
+        all_done(store)
+        two.kill()
+        events = told(store)
+    finally:
+        store.close()
+        zygote.close()
+    kinds = [Counter(event.kind for event in each) for each in events]
+    moved = [event.at - killed_at for each in events for event in each if event.kind == "requeued"]
+    assert all(each["completed"] == 1 for each in kinds)
+    assert all(each["started"] == 1 + each["requeued"] for each in kinds), kinds
+    assert 1 <= len(moved) <= 2, "what the dead server was at"
+    assert min(moved) > 0
+    assert max(moved) < 10 * (LEASE_SECONDS + 5), "at most lease + 5 s on a quiet machine"
