@@ -19,7 +19,7 @@ from onbeat.server.api.errors import invalid
 from onbeat.server.api.estimates import seconds_left
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.video_submit import job_of
-from onbeat.server.api.video_view import load_of, shown
+from onbeat.server.api.video_view import BaseDep, load_of, shown
 from onbeat.server.jobs.events import JobEvent
 from onbeat.server.jobs.job import ENDED, Job
 
@@ -43,6 +43,7 @@ class EventStream(StreamingResponse):
 )
 async def video_events(
     front: FrontDep,
+    base: BaseDep,
     video_id: str,
     last_event_id: Annotated[str | None, Header(description="number of the last one seen")] = None,
 ) -> Response:
@@ -52,7 +53,7 @@ async def video_events(
     after = _seen(last_event_id)
     if job.ended and not await asyncio.to_thread(front.store.events, job, after):
         return Response(status_code=204)
-    return EventStream(_told(front, job, after), headers={"cache-control": "no-store"})
+    return EventStream(_told(front, base, job, after), headers={"cache-control": "no-store"})
 
 
 def _seen(last_event_id: str | None) -> int:
@@ -63,14 +64,14 @@ def _seen(last_event_id: str | None) -> int:
     return min(int(last_event_id[:10]), MAX_SEQ)
 
 
-async def _told(front: Front, job: Job, after: int) -> AsyncIterator[bytes]:
+async def _told(front: Front, base: str, job: Job, after: int) -> AsyncIterator[bytes]:
     place: int | None = None
     quiet_since = time.monotonic()
     while True:
         found = await asyncio.to_thread(front.store.events, job, after)
         for event in found:
             after = event.seq
-            yield await _numbered(front, job, event)
+            yield await _numbered(front, base, job, event)
             if event.kind in ENDED:
                 return
         now = await asyncio.to_thread(front.store.get, job.id)
@@ -90,7 +91,7 @@ async def _told(front: Front, job: Job, after: int) -> AsyncIterator[bytes]:
             await front.ticked.wait()
 
 
-async def _numbered(front: Front, job: Job, event: JobEvent) -> bytes:
+async def _numbered(front: Front, base: str, job: Job, event: JobEvent) -> bytes:
     data: dict[str, Any] = {"video_id": job.id, "at": event.at, **event.data}
     if event.kind == "progress":
         left = seconds_left(job, None, load_of(front), time.time())
@@ -98,7 +99,7 @@ async def _numbered(front: Front, job: Job, event: JobEvent) -> bytes:
     if event.kind in ENDED:
         now = await asyncio.to_thread(front.store.get, job.id)
         if now is not None:
-            data["video"] = (await shown(front, now)).model_dump()
+            data["video"] = (await shown(front, base, now)).model_dump()
     return _event(event.kind, data, str(event.seq))
 
 

@@ -24,7 +24,7 @@ from onbeat.server.api.video_schema import (
     VideoRemix,
 )
 from onbeat.server.api.video_submit import Made, cancelled, job_of, submit, wait_for
-from onbeat.server.api.video_view import shown
+from onbeat.server.api.video_view import BaseDep, shown
 from onbeat.server.api.videos import CreateDep, Making, check_content
 from onbeat.server.jobs import inputs
 from onbeat.server.jobs.job import Job
@@ -56,7 +56,7 @@ async def sync_video(
         status = 422 if job.error_code == "invalid_prompt" else 500
         raise ApiError(status, job.error_code or "failed", job.error_message or "It failed.")
     check_content(job)
-    answer = await artifact_response(front, request, job, "video")
+    answer = await artifact_response(front, request, job.id, "video")
     answer.headers["x-video-id"] = job.id
     answer.headers["location"] = f"/v1/videos/{job.id}"
     if not new:
@@ -70,7 +70,7 @@ async def sync_video(
     openapi_extra=schema_of(VideoExtension, JSON_TYPE, FORM_TYPE),
 )
 async def extend_video(
-    front: FrontDep, body: ExtensionDep, response: Response, header: OnceDep
+    front: FrontDep, base: BaseDep, body: ExtensionDep, response: Response, header: OnceDep
 ) -> Video:
     """What comes after a video, by the model's own memory of its end: the new part alone."""
 
@@ -87,7 +87,7 @@ async def extend_video(
     job, new = await submit(front, header.once("extension", body), make)
     if not new:
         response.headers.update(REPLAYED)
-    return await shown(front, job, response)
+    return await shown(front, base, job, response)
 
 
 @router.post(
@@ -107,7 +107,12 @@ async def edit_video(front: FrontDep, body: EditDep) -> Video:
     "/{video_id}/remix", operation_id="remix_video", openapi_extra=schema_of(VideoRemix, JSON_TYPE)
 )
 async def remix_video(
-    front: FrontDep, video_id: str, body: RemixDep, response: Response, header: OnceDep
+    front: FrontDep,
+    base: BaseDep,
+    video_id: str,
+    body: RemixDep,
+    response: Response,
+    header: OnceDep,
 ) -> Video:
     """The same video under another prompt: seed, length and beginning are kept."""
 
@@ -119,7 +124,7 @@ async def remix_video(
     job, new = await submit(front, header.once(f"remix {video_id}", body), make)
     if not new:
         response.headers.update(REPLAYED)
-    return await shown(front, job, response)
+    return await shown(front, base, job, response)
 
 
 async def _completed(front: FrontDep, video_id: str) -> Job:
@@ -130,9 +135,7 @@ async def _completed(front: FrontDep, video_id: str) -> Job:
 
 async def _file(front: FrontDep, source: Job) -> bytes:
     try:
-        return await asyncio.to_thread(
-            front.artifacts.read, source.id, "video", source.request.format
-        )
+        return await asyncio.to_thread(front.artifacts.read, source.id, "video")
     except FileNotFoundError as error:
         message = "The file of this video is not there any more."
         raise ApiError(410, "content_gone", message, param="video") from error

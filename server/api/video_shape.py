@@ -1,15 +1,18 @@
 """A job in the shape that clients know. Plain; asks nobody (video_view.py does)."""
 
 from onbeat.server.api.video_schema import Video, VideoError, VideoWebhook
-from onbeat.server.jobs.formats import media_type
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.webhooks import Webhook
 
 
 def view(
-    job: Job, position: int | None, webhook: Webhook | None = None, left: float | None = None
+    job: Job,
+    position: int | None,
+    webhook: Webhook | None = None,
+    left: float | None = None,
+    base: str = "",
 ) -> Video:
-    """position: in the queue; left: estimated seconds."""
+    """position: in the queue; left: estimated seconds; base: of the file's address."""
     request = job.request
     error = None
     if job.error_code is not None:
@@ -38,8 +41,6 @@ def view(
         width=request.width,
         height=request.height,
         generate_audio=request.audio,
-        output_format=request.format,
-        media_type=media_type("video", request.format),
         priority=request.priority,
         metadata=request.metadata,
         webhook=None if webhook is None else _webhook(webhook),
@@ -49,7 +50,7 @@ def view(
         inference_time_s=None if job.run_seconds is None else round(job.run_seconds, 3),
         stage_durations={name: round(took, 4) for name, took in job.stages.items()},
         peak_memory_mb=job.peak_memory_mb,
-        url=f"/v1/videos/{job.id}/content" if job.state == "completed" else None,
+        url=f"{base}/v1/videos/{job.id}/content" if job.state == "completed" else None,
     )
 
 

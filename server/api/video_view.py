@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Annotated
 
-from fastapi import Response
+from fastapi import Depends, Request, Response
 
 from onbeat.server.api.estimates import Load, poll_after_ms, seconds_left
 from onbeat.server.api.front import Front
@@ -19,20 +20,29 @@ POLL_HEADER = "openai-poll-after-ms"
 Beside = tuple[dict[str, int | None], dict[str, Webhook]]
 
 
-async def shown(front: Front, job: Job, response: Response | None = None) -> Video:
+def _base(request: Request) -> str:
+    return str(request.base_url).rstrip("/")
+
+
+BaseDep = Annotated[str, Depends(_base)]
+"""This server as the client calls it: some clients take `url` only whole."""
+
+
+async def shown(front: Front, base: str, job: Job, response: Response | None = None) -> Video:
     """One job; tells `response` when asking again is worth it."""
-    video = (await shown_all(front, [job]))[0]
+    video = (await shown_all(front, base, [job]))[0]
     if response is not None and not job.ended:
         response.headers[POLL_HEADER] = str(poll_after_ms(video.eta_s))
     return video
 
 
-async def shown_all(front: Front, jobs: Sequence[Job]) -> list[Video]:
+async def shown_all(front: Front, base: str, jobs: Sequence[Job]) -> list[Video]:
     places, told = await asyncio.to_thread(_beside, front.store, jobs)
     load, now = load_of(front), time.time()
+    lefts = [seconds_left(job, places[job.id], load, now) for job in jobs]
     return [
-        view(job, places[job.id], told.get(job.id), seconds_left(job, places[job.id], load, now))
-        for job in jobs
+        view(job, places[job.id], told.get(job.id), left, base)
+        for job, left in zip(jobs, lefts, strict=True)
     ]
 
 

@@ -28,7 +28,7 @@ from onbeat.server.api.video_submit import (
     wait_for,
     wanted_wait,
 )
-from onbeat.server.api.video_view import shown, shown_all
+from onbeat.server.api.video_view import BaseDep, shown, shown_all
 from onbeat.server.jobs.formats import Variant
 from onbeat.server.jobs.job import Job
 
@@ -54,6 +54,7 @@ async def create_video(
     request: Request,
     response: Response,
     header: OnceDep,
+    base: BaseDep,
     prefer: PreferHeader = None,
 ) -> Video:
     """Queues a job; it is on disk when this answers. With `Prefer: wait=N` it answers when the job
@@ -65,7 +66,7 @@ async def create_video(
     if seconds:
         response.headers["preference-applied"] = f"wait={seconds:.0f}"
         job = await wait_for(front, job, seconds, request)
-    return await shown(front, job, response)
+    return await shown(front, base, job, response)
 
 
 class Making:
@@ -83,7 +84,9 @@ class Making:
 
 
 @router.get("", operation_id="list_videos")
-async def list_videos(front: FrontDep, query: Annotated[PageQuery, Query()]) -> VideoPage:
+async def list_videos(
+    front: FrontDep, base: BaseDep, query: Annotated[PageQuery, Query()]
+) -> VideoPage:
     """Jobs by age, page by page."""
     newest = query.order == "desc"
     try:
@@ -93,7 +96,7 @@ async def list_videos(front: FrontDep, query: Annotated[PageQuery, Query()]) -> 
     except KeyError as error:
         message = f"after: no video with id {query.after!r}"
         raise ApiError(404, "video_not_found", message, param="after") from error
-    data = await shown_all(front, found[: query.limit])
+    data = await shown_all(front, base, found[: query.limit])
     return VideoPage(
         data=data,
         first_id=data[0].id if data else None,
@@ -103,8 +106,8 @@ async def list_videos(front: FrontDep, query: Annotated[PageQuery, Query()]) -> 
 
 
 @router.get("/{video_id}", operation_id="get_video")
-async def get_video(front: FrontDep, video_id: str, response: Response) -> Video:
-    return await shown(front, await job_of(front, video_id), response)
+async def get_video(front: FrontDep, base: BaseDep, video_id: str, response: Response) -> Video:
+    return await shown(front, base, await job_of(front, video_id), response)
 
 
 @router.delete("/{video_id}", operation_id="delete_video")
@@ -118,7 +121,7 @@ async def delete_video(front: FrontDep, video_id: str) -> VideoDeleted:
 
 
 @router.post("/{video_id}/cancel", operation_id="cancel_video")
-async def cancel_video(front: FrontDep, video_id: str, response: Response) -> Video:
+async def cancel_video(front: FrontDep, base: BaseDep, video_id: str, response: Response) -> Video:
     """Ends a job that waits or runs; 409 if it has ended already in another way."""
     after = await cancelled(front, await job_of(front, video_id))
     if after is None:
@@ -126,7 +129,7 @@ async def cancel_video(front: FrontDep, video_id: str, response: Response) -> Vi
     if after.state != "cancelled":
         message = f"The video has ended already: {after.state}."
         raise ApiError(409, "video_ended", message, param="id")
-    return await shown(front, after, response)
+    return await shown(front, base, after, response)
 
 
 @router.head("/{video_id}/content", include_in_schema=False)
@@ -134,10 +137,10 @@ async def cancel_video(front: FrontDep, video_id: str, response: Response) -> Vi
 async def video_content(
     front: FrontDep, request: Request, video_id: str, variant: Variant = "video"
 ) -> Response:
-    """The file, its WebP thumbnail or its JPEG sheet; ranges and ETag are understood."""
+    """The MP4 file, its WebP thumbnail or its JPEG sheet; ranges and ETag are understood."""
     job = await job_of(front, video_id)
     check_content(job)
-    return await artifact_response(front, request, job, variant)
+    return await artifact_response(front, request, job.id, variant)
 
 
 def check_content(job: Job) -> None:

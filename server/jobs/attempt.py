@@ -191,9 +191,7 @@ class Attempt:
 
     def _publish(self, parts: dict[Variant, Path]) -> Job:
         result: dict[str, Any] = {
-            variant: msgspec.to_builtins(
-                self._artifacts.publish(part, self.job.id, variant, self.job.request.format)
-            )
+            variant: msgspec.to_builtins(self._artifacts.publish(part, self.job.id, variant))
             for variant, part in parts.items()
         }
         try:

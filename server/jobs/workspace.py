@@ -20,12 +20,10 @@ import msgspec
 import numpy as np
 
 from onbeat.server.jobs import journal
-from onbeat.server.jobs.encode import Pictures, Sound
 from onbeat.server.jobs.file_store import force
-from onbeat.server.jobs.formats import Format
 from onbeat.server.jobs.job import Job, JobRequest
 from onbeat.server.jobs.journal import JournalFile, Record
-from onbeat.server.jobs.segments import KINDS, SegmentWriter, segment_chunks
+from onbeat.server.jobs.segments import KINDS, Pictures, SegmentWriter, Sound, segment_chunks
 
 LAYOUT = "layout.json"
 TEMPORARY = ".tmp"
@@ -39,7 +37,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     chunk_frames: int
     sample_rate: int
     segment_chunks: int
-    kind: Format = "mp4"
+    kind: str = "mp4"
 
 
 def layout_of(request: JobRequest, chunk_frames: int, sample_rate: int) -> Layout:
@@ -48,7 +46,7 @@ def layout_of(request: JobRequest, chunk_frames: int, sample_rate: int) -> Layou
         chunk_frames=chunk_frames,
         sample_rate=sample_rate,
         segment_chunks=segment_chunks(chunk_frames, request.fps),
-        kind=request.format,
+        kind=getattr(request, "format", "mp4"),
     )
 
 

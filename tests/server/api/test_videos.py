@@ -60,7 +60,7 @@ def test_a_finished_job_says_what_it_took(server: Server) -> None:
     assert done["inference_time_s"] > 0 and done["attempt"] == 1
     assert done["peak_memory_mb"] is None or done["peak_memory_mb"] > 0
     assert done["recognised"] == ["a", "red", "ball"]
-    assert done["url"] == f"/v1/videos/{done['id']}/content"
+    assert done["url"] == f"http://127.0.0.1:8000/v1/videos/{done['id']}/content"
     assert done["queue_position"] is None
 
 

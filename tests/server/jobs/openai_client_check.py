@@ -1,6 +1,6 @@
 """Drives a running server with the official `openai` client, unmodified; any version with `videos`.
 
-Usage: python openai_client_check.py http://127.0.0.1:8000 [--seconds 1]
+Usage: python openai_client_check.py http://127.0.0.1:8000 [--seconds 1] [--jobs 120]
 Needs nothing but `openai`; with `av` installed the file is decoded too. Ends with one JSON line;
 a failed check is an AssertionError and exit status 1.
 """
@@ -10,11 +10,12 @@ import functools
 import importlib.util
 import io
 import json
+import secrets
 import warnings
 from typing import Any
 
 import openai
-from openai import NotFoundError, OpenAI, UnprocessableEntityError
+from openai import ConflictError, NotFoundError, OpenAI, UnprocessableEntityError
 
 warnings.filterwarnings("ignore", message="The Sora API", category=DeprecationWarning)
 
@@ -23,20 +24,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="address of the server, without /v1")
     parser.add_argument("--seconds", default="1", help="length of the videos")
+    parser.add_argument("--jobs", type=int, default=0, help="jobs to page through")
     options = parser.parse_args()
-    print(json.dumps(check(options.url, options.seconds)))
+    print(json.dumps(check(options.url, options.seconds, options.jobs)))
 
 
-def check(url: str, seconds: str) -> dict[str, Any]:
+def check(url: str, seconds: str, jobs: int) -> dict[str, Any]:
     """All checks; what was seen."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=2)
+    client = OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0)
     size = client.models.list().data[0].model_extra["sizes"][0]  # type: ignore[index]
     first = made_and_polled(client, seconds, size)
     report = files(client, first, seconds, size)
     second = with_extras(client, seconds)
-    paging(client, {first.id, second.id})
+    third = remixed(client, second)
+    paging(client, {first.id, second.id, third.id})
+    report["paged"] = paging_through(client, jobs)
+    begun_from_a_picture(client, first, seconds)
+    sent_twice(client, seconds)
     refusals(client, first.id)
-    deleting(client, (first, second))
+    deleting(client, (first, second, third))
     return report | {"openai": openai.__version__, "checks": "passed"}
 
 
@@ -100,6 +106,51 @@ def with_extras(client: OpenAI, seconds: str) -> Any:
     return done
 
 
+def remixed(client: OpenAI, source: Any) -> Any:
+    video: Any = client.videos.remix(source.id, prompt="a green ball")
+    assert video.remixed_from_video_id == source.id and video.prompt == "a green ball"
+    done: Any = client.videos.poll(video.id)
+    assert done.status == "completed" and done.seed == source.seed
+    return done
+
+
+def begun_from_a_picture(client: OpenAI, source: Any, seconds: str) -> None:
+    """A file goes as a part of the form; bytes come without a name or a type."""
+    if "strength" not in client.models.list().data[0].model_extra["controls"]:  # type: ignore[index]
+        return
+    picture = client.videos.download_content(source.id, variant="spritesheet").read()
+    for given in (picture, ("ball.jpg", picture, "image/jpeg")):
+        video: Any = client.videos.create_and_poll(
+            prompt="a red ball",
+            seconds=seconds,  # type: ignore[arg-type]
+            input_reference=given,
+        )
+        assert video.status == "completed", video
+        client.videos.delete(video.id)
+
+
+def sent_twice(client: OpenAI, seconds: str) -> None:
+    """As the client's own retries do after a lost answer."""
+    asked: Any = {"prompt": "a ball", "seconds": seconds}
+    headers = {"Idempotency-Key": secrets.token_hex(8)}
+    ids = {client.videos.create(**asked, extra_headers=headers).id for _ in range(2)}
+    assert len(ids) == 1
+    client.videos.delete(ids.pop())
+
+
+def paging_through(client: OpenAI, jobs: int) -> int:
+    """Page after page, by the client itself, in both orders: each job once."""
+    asked: Any = {"prompt": "a ball", "seconds": "0.2"}
+    ids = [client.videos.create(**asked).id for _ in range(jobs)]
+    newest = [video.id for video in client.videos.list(limit=50)]
+    oldest = [video.id for video in client.videos.list(limit=7, order="asc")]
+    assert newest[:jobs] == ids[::-1] and len(newest) == len(set(newest))
+    assert oldest == newest[::-1]
+    for identifier in ids:
+        client.videos.delete(identifier)
+    return len(newest)
+
+
 def paging(client: OpenAI, ids: set[str]) -> None:
     assert ids <= {video.id for video in client.videos.list(limit=1)}, "page after page"
     page = client.videos.list(limit=1, order="asc")
@@ -114,6 +165,11 @@ def refusals(client: OpenAI, known: str) -> None:
     )
     odd: Any = {"prompt": "a ball", "extra_body": {"cfg": 3}}
     refused(lambda: client.videos.create(**odd), UnprocessableEntityError, "unknown_field", "cfg")
+    early: Any = client.videos.create(prompt="a ball", seconds="60")  # type: ignore[arg-type]
+    refused(
+        lambda: client.videos.download_content(early.id), ConflictError, "video_not_ready", "id"
+    )
+    client.videos.delete(early.id)
     variant: Any = "gif"
     refused(
         lambda: client.videos.download_content(known, variant=variant),

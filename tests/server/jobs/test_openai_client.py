@@ -22,11 +22,12 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 def test_the_client_works_unmodified(address: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-W", "error", str(SCRIPT), address],
+        [sys.executable, "-W", "error", str(SCRIPT), address, "--jobs", "120"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
     )
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout.splitlines()[-1])
     assert report["checks"] == "passed" and report["decoded"] and report["frames"] == 20
+    assert report["paged"] >= 120
