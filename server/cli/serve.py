@@ -30,6 +30,7 @@ def serve(
     import uvicorn
 
     from onbeat.server.api.app import create_app
+    from onbeat.server.api.memory import set_aside
     from onbeat.server.engine.process import EngineProcess
     from onbeat.server.jobs.places import open_artifacts
     from onbeat.server.launch import (
@@ -61,6 +62,7 @@ def serve(
     config = uvicorn.Config(app, log_level=settings.log_level, timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     threading.Thread(target=_end_if_hopeless, args=(app, server), daemon=True).start()
+    set_aside()
     server.run(sockets=[listener])
     lock.close()
     if (reason := _never_ready(app)) is not None:

@@ -1,6 +1,9 @@
 """Memory goes back after a rush of clients, once, and not while nobody left."""
 
-from onbeat.server.api.memory import EVERY, Trimmer, give_back
+import gc
+import weakref
+
+from onbeat.server.api.memory import EVERY, Trimmer, give_back, set_aside
 
 
 def test_it_is_due_once_connections_have_ended() -> None:
@@ -22,3 +25,26 @@ def test_a_rush_waits_its_turn_and_is_not_forgotten() -> None:
 
 def test_giving_back_does_not_fail() -> None:
     assert give_back() in (True, False)
+
+
+def test_rings_of_what_came_later_are_found_and_what_was_there_is_left_out() -> None:
+    early = ring()
+    set_aside()
+    try:
+        assert gc.get_freeze_count() and gc.is_tracked(early)
+        late = weakref.ref(ring())
+        give_back()
+        assert late() is None
+    finally:
+        gc.unfreeze()
+
+
+class Node:
+    """Something that holds itself."""
+
+    def __init__(self) -> None:
+        self.ring = self
+
+
+def ring() -> Node:
+    return Node()
