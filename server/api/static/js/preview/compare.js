@@ -7,6 +7,7 @@ import { ApiError, call, forget } from "../shared/api.js";
 import { byId } from "../shared/dom.js";
 import { toast } from "../shared/toast.js";
 import { Peer } from "./peer.js";
+import { relays } from "./relays.js";
 
 export class Compare {
   /** @param {import("./live.js").Live} live */
@@ -71,7 +72,7 @@ export class Compare {
 
   /** @param {any} session */
   async #watch(session) {
-    const peer = new Peer(false);
+    const peer = new Peer(false, await relays());
     this.peer = peer;
     peer.addEventListener("lost", () => this.peer === peer && this.#lost());
     await peer.connect(session.whep_url);

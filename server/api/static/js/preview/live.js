@@ -8,9 +8,11 @@
  * "photon" ({ms}), "stream" (a new MediaStream to show).
  */
 import { ApiError, call, forget } from "../shared/api.js";
+import { asPrompt } from "./mixture.js";
 import { Peer } from "./peer.js";
 import { afterFailure, connectedPhase, samePhase } from "./phases.js";
 import { readReceiver } from "./receiver.js";
+import { relays } from "./relays.js";
 import { Steering } from "./steering.js";
 import { follow } from "./watching.js";
 
@@ -97,6 +99,8 @@ export class Live extends EventTarget {
   }
 
   async #join() {
+    const servers = relays(); // asked for while the session is made
+    servers.catch(() => undefined); // told where it is awaited
     if (!this.session) {
       if (!this.phase.until) this.#enter({ name: "starting" });
       this.session = this.watching ? await call("GET", `/v1/sessions/${this.watching}`) : await this.#create();
@@ -105,7 +109,7 @@ export class Live extends EventTarget {
     await this.#untilAdmitted();
     if (this.phase.name !== "reconnecting") this.#enter({ name: "connecting" });
     this.picture = false;
-    this.peer = new Peer(!this.watching, this.source);
+    this.peer = new Peer(!this.watching, await servers, this.source);
     this.peer.addEventListener("message", (event) => this.#hear(/** @type {CustomEvent} */ (event).detail));
     await this.peer.connect(this.watching ? this.session.whep_url : this.session.duplex_url);
     this.received = null;
@@ -120,7 +124,7 @@ export class Live extends EventTarget {
     this.model ??= (await call("GET", "/v1/models")).data[0];
     const { prompt, seed, steps, strength } = this.settings;
     return call("POST", "/v1/sessions", {
-      prompt,
+      prompt: asPrompt(prompt),
       ...(seed !== null && { seed }),
       ...(steps !== null && { num_inference_steps: steps }),
       ...(this.source && { mode: "video-to-video", ...(strength !== null && { strength }) }),
@@ -280,8 +284,10 @@ export class Live extends EventTarget {
   change({ transition, ...partial }) {
     Object.assign(this.settings, partial);
     if (this.phase.name === "refused") this.wake();
+    /** @type {Record<string, any>} */
     const stated = Object.fromEntries(Object.entries(partial).filter(([, value]) => value !== null));
     if (!this.session || this.watching || !Object.keys(stated).length) return;
+    if (partial.prompt) stated.prompt = asPrompt(partial.prompt);
     this.steering.send({ ...stated, ...(transition && stated.prompt !== undefined && { transition }) });
     this.#assess();
   }

@@ -67,7 +67,7 @@ export class Numbers {
     for (const id of ["n-glass-name", "hud-glass-name"]) put(byId(id), sending ? "Glass to glass" : "To the screen");
     if (!sending) return;
     const none = this.live.phase.name === "playing" ? "Nothing arrives at the server yet." : "";
-    put(byId("source-state"), s?.input ? `${fixed(s.input.fps)} pictures a second arrive` : none);
+    put(byId("source-state"), s?.input ? `${fixed(s.input.fps)} pictures a second arrive${s.input.sound ? ", and sound" : ""}` : none);
   }
 
   /** @param {any} s @param {any} r @param {number | null} shown */

@@ -18,17 +18,22 @@ function gathered(pc) {
 
 /** Events: "message" (detail = object), "open" (channel), "lost" (detail = reason in words). */
 export class Peer extends EventTarget {
-  /** @param {boolean} withControl whether to ask for a data channel @param {MediaStream | null} [source] what to send */
-  constructor(withControl, source = null) {
+  /**
+   * @param {boolean} withControl whether to ask for a data channel @param {RTCIceServer[]} iceServers relays; their
+   * candidates need not be awaited: the server learns of them by the checks that come through @param {MediaStream | null} [source] what to send
+   */
+  constructor(withControl, iceServers, source = null) {
     super();
-    this.pc = new RTCPeerConnection({ iceServers: [] });
+    this.pc = new RTCPeerConnection({ iceServers });
     this.stream = new MediaStream();
     this.closed = false;
     /** @type {string | null} */
     this.location = null;
     const picture = source?.getVideoTracks()[0];
-    this.picture = this.pc.addTransceiver(picture ?? "video", { direction: picture ? "sendrecv" : "recvonly", ...(source && { streams: [source] }) });
-    this.pc.addTransceiver("audio", { direction: "recvonly" });
+    /** @type {RTCRtpTransceiverInit} */
+    const both = { direction: picture ? "sendrecv" : "recvonly", ...(source && { streams: [source] }) };
+    this.picture = this.pc.addTransceiver(picture ?? "video", both);
+    this.sound = this.pc.addTransceiver(source?.getAudioTracks()[0] ?? "audio", both);
     this.pc.addEventListener("track", (event) => this.stream.addTrack(event.track));
     this.pc.addEventListener("connectionstatechange", () => this.#watch());
     this.channel = withControl ? this.pc.createDataChannel("control", { ordered: true }) : null;
@@ -73,8 +78,9 @@ export class Peer extends EventTarget {
     this.dispatchEvent(new CustomEvent("message", { detail: JSON.parse(data) }));
   }
 
-  /** Sends another picture on the same connection. @param {MediaStream} source */
+  /** Sends another picture, and sound or none, on the same connection. @param {MediaStream} source */
   replace(source) {
+    this.sound.sender.replaceTrack(source.getAudioTracks()[0] ?? null);
     return this.picture.sender.replaceTrack(source.getVideoTracks()[0]);
   }
 

@@ -3,6 +3,7 @@
 import { ApiError, call, saveWithKey } from "../shared/api.js";
 import { byId, icon, make } from "../shared/dom.js";
 import { duration } from "../shared/format.js";
+import { parts } from "./mixture.js";
 
 const POLL_MS = 1000;
 const SHOWN = 4;
@@ -25,6 +26,7 @@ export class RenderPanel {
   async #render() {
     this.#fail("");
     const { prompt, seed, steps } = this.scene();
+    if (parts(prompt).length) return this.#fail("A file is rendered from one prompt. Take the mixture apart first.");
     const body = { prompt, seconds: byId("seconds").value, ...(seed !== null && { seed }), ...(steps !== null && { num_inference_steps: steps }) };
     try {
       await call("POST", "/v1/videos", body);

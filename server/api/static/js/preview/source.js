@@ -35,6 +35,11 @@ export async function openScreen(fps) {
   return wrap(await navigator.mediaDevices.getDisplayMedia({ video: { frameRate: { ideal: fps } } }), "screen");
 }
 
+/** Sound as the room has it: what takes echoes out may take music out, too. @returns {Promise<MediaStream>} */
+export function openMicrophone() {
+  return navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: true, noiseSuppression: false, autoGainControl: false } });
+}
+
 /** A video plays in a loop, a picture stands still; both are drawn on a canvas, which every browser can send.
  * @param {File} file @param {number} fps @returns {Promise<Source>} */
 export async function openFile(file, fps) {

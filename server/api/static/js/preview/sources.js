@@ -1,7 +1,7 @@
 // @ts-check
-/** The panel that chooses what the model works on: words alone, camera, screen or a file; and how strongly it changes it. */
+/** The panel that chooses what the model works on: words alone, camera, screen or a file, with a microphone or without; and how strongly it changes it. */
 import { byId, make } from "../shared/dom.js";
-import { openCamera, openFile, openScreen, possible, refusal } from "./source.js";
+import { openCamera, openFile, openMicrophone, openScreen, possible, refusal } from "./source.js";
 
 export class Sources {
   /** @param {import("./live.js").Live} live @param {(change: {strength: number}) => void} changed */
@@ -10,10 +10,13 @@ export class Sources {
     this.changed = changed;
     /** @type {import("./source.js").Source | null} */
     this.source = null;
+    /** @type {MediaStream | null} */
+    this.microphone = null;
     this.asked = 0;
     for (const radio of this.#radios()) radio.addEventListener("change", () => this.#choose(radio.value, null));
     byId("camera").addEventListener("change", () => this.#choose("camera", byId("camera").value));
     byId("source-file").addEventListener("change", () => this.#choose("file", null));
+    byId("microphone").addEventListener("change", () => this.#listen(byId("microphone").checked));
     byId("strength").addEventListener("input", () => this.#strength());
     live.addEventListener("session", () => this.offer(live.model));
   }
@@ -68,9 +71,42 @@ export class Sources {
     byId("self-view").srcObject = source?.stream ?? null;
     byId("source-label").textContent = source?.label ?? "";
     source?.stream.getVideoTracks()[0].addEventListener("ended", () => this.#ended(source, kind));
-    this.live.setSource(source?.stream ?? null);
+    if (!source) this.#mute();
+    this.#send();
     before?.close();
     this.#cameras(kind === "camera" ? source : null);
+  }
+
+  /** Picture and microphone, if any, as one stream. */
+  #send() {
+    const { source, microphone } = this;
+    const tracks = source ? [...source.stream.getVideoTracks(), ...(microphone?.getAudioTracks() ?? [])] : [];
+    this.live.setSource(source && new MediaStream(tracks));
+  }
+
+  /** @param {boolean} on */
+  async #listen(on) {
+    this.#fail("");
+    this.#mute();
+    if (!on) return this.#send();
+    byId("microphone").checked = true;
+    try {
+      const microphone = await openMicrophone();
+      if (!this.source || this.microphone || !byId("microphone").checked) return stop(microphone);
+      this.microphone = microphone;
+      microphone.getAudioTracks()[0].addEventListener("ended", () => this.microphone === microphone && this.#listen(false));
+      this.#send();
+    } catch (error) {
+      this.#mute();
+      this.#fail(refusal(error, "microphone"));
+    }
+  }
+
+  /** The microphone is let go, and not sent from the next #send on. */
+  #mute() {
+    stop(this.microphone);
+    this.microphone = null;
+    byId("microphone").checked = false;
   }
 
   /** The browser or a cable has ended it. @param {import("./source.js").Source} source @param {string} kind */
@@ -107,8 +143,14 @@ export class Sources {
     byId("source-error").textContent = message;
   }
 
-  /** Lets camera and file go. */
+  /** Lets camera, file and microphone go. */
   close() {
+    stop(this.microphone);
     this.source?.close();
   }
+}
+
+/** @param {MediaStream | null} stream */
+function stop(stream) {
+  for (const track of stream?.getTracks() ?? []) track.stop();
 }
