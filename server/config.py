@@ -115,6 +115,10 @@ class Settings(WebhookSettings):
         2, ge=0, description="a session paused this long gives back its KV pages"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
+    log_format: Literal["text", "json"] = Field("text", description="log lines as text or JSON")
+    otlp_endpoint: str | None = Field(
+        None, description="OpenTelemetry collector (OTLP over HTTP) for traces; none if unset"
+    )
 
     @property
     def origins(self) -> frozenset[str]:

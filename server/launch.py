@@ -37,6 +37,8 @@ def launch_of(settings: Settings) -> EngineLaunch:
         host_memory=settings.host_memory_mib << 20,
         offload_after_seconds=settings.offload_after_seconds,
         calibration_folder=str(settings.data_dir / CALIBRATIONS),
+        log_level=settings.log_level,
+        log_format=settings.log_format,
     )
     log.info("engine: %s", launch)
     return launch

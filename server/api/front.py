@@ -19,6 +19,7 @@ from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.recordings import Recordings
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
+from onbeat.server.api.spans import Spans
 from onbeat.server.api.system_metrics import LogCounter
 from onbeat.server.api.telemetry import TICK_SECONDS, Telemetry, session_status
 from onbeat.server.api.traces import Traces
@@ -64,6 +65,7 @@ class Front:
         )
         self._log_counter = LogCounter(self.metrics.system)
         self.traces = Traces(hub)
+        self.spans = Spans() if settings.otlp_endpoint else None
         self._trimmer = Trimmer()
         self.store = JobStore(database_of(settings), lease_seconds=settings.lease_seconds)
         self.artifacts = open_artifacts(settings)
@@ -73,7 +75,7 @@ class Front:
             hub,
             slots=settings.max_jobs_running,
             started=self._job_started,
-            finished=self.metrics.job_finished,
+            finished=self._job_finished,
         )
         self.networks = parse_networks(settings.webhook_networks)
         self.deliverer = Deliverer(
@@ -137,6 +139,8 @@ class Front:
                 log.exception("jobs and files cannot be counted")
         for session, sent in self.telemetry.sample(now):
             self.metrics.sent(sent)
+            if self.spans is not None:
+                self.spans.frames(session, sent.frames)
             if sent.encode_missed:
                 self.traces.late(session.id, sent.encode_missed)
         self.telemetry.errors = self._errors()
@@ -192,6 +196,11 @@ class Front:
         self.telemetry.rejected[code] += 1
         self.metrics.rejected(code)
 
+    def _job_finished(self, outcome: str, seconds: float) -> None:
+        self.metrics.job_finished(outcome, seconds)
+        if self.spans is not None:
+            self.spans.job(outcome, seconds)
+
     def _job_started(self, job: Job) -> None:
         self.metrics.job_started(time.time() - job.created_at)
 
@@ -217,6 +226,8 @@ class Front:
             case "chunk":
                 self.metrics.chunk(detail)
                 self.traces.arrived(session.id, detail)
+            case "closed" if self.spans is not None:
+                self.spans.session(session, detail)
             case "viewed":
                 self.metrics.frames.seen(detail)
             case "reported":

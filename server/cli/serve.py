@@ -1,7 +1,6 @@
 """`onbeat serve`: the front process (HTTP, WebRTC, jobs) with its engine process."""
 
 import errno
-import logging
 import socket
 import sys
 import threading
@@ -13,6 +12,8 @@ import typer
 
 from onbeat.server.cli.options import with_settings
 from onbeat.server.config import Settings, SettingsError
+from onbeat.server.logs import set_up_logging
+from onbeat.server.tracing import start_tracing
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -41,10 +42,8 @@ def serve(
         prepare_data_dir,
     )
 
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("aioice").setLevel(logging.WARNING)  # a line per candidate pair otherwise
+    set_up_logging(settings.log_level, settings.log_format)
+    end_tracing = start_tracing(settings.otlp_endpoint) if settings.otlp_endpoint else None
     check_model(settings)
     prepare_data_dir(settings)
     lock = lock_data_dir(settings)
@@ -59,12 +58,16 @@ def serve(
     app = create_app(settings, EngineProcess(launch))
     if open_browser:
         threading.Timer(2.0, webbrowser.open, args=(url,)).start()
-    config = uvicorn.Config(app, log_level=settings.log_level, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app, log_level=settings.log_level, log_config=None, timeout_graceful_shutdown=5
+    )
     server = uvicorn.Server(config)
     threading.Thread(target=_end_if_hopeless, args=(app, server), daemon=True).start()
     set_aside()
     server.run(sockets=[listener])
     lock.close()
+    if end_tracing is not None:
+        end_tracing()
     if (reason := _never_ready(app)) is not None:
         given = f" (--weights {settings.weights})" if settings.weights else ""
         print(f"onbeat: the engine could not start{given}: {reason}", file=sys.stderr)

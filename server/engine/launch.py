@@ -16,6 +16,7 @@ import psutil
 
 from onbeat.server.engine.calibration import Calibration
 from onbeat.server.engine.ring import anonymous_file
+from onbeat.server.logs import LogFormat
 
 INPUT_SLOTS = 64
 """Pictures on their way to an engine at once; it takes each within milliseconds."""
@@ -49,6 +50,8 @@ class EngineLaunch(msgspec.Struct, frozen=True, kw_only=True):
     calibration_folder: str | None = None
     """Where calibrations are kept from one start to the next; None: nowhere."""
     recalibrate: bool = False
+    log_level: str = "warning"
+    log_format: LogFormat = "text"
 
 
 class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):

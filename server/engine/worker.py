@@ -27,6 +27,7 @@ from onbeat.server.engine.messages import (
     Shutdown,
 )
 from onbeat.server.engine.ring import Ring, RingSlots
+from onbeat.server.logs import set_up_logging
 
 if TYPE_CHECKING:  # it loads torch, which takes its time
     from onbeat.server.engine.engine import Engine
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # it loads torch, which takes its time
 
 def main() -> None:
     arguments = msgspec.json.decode(sys.argv[1], type=WorkerArguments)
+    set_up_logging(arguments.launch.log_level, arguments.launch.log_format)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(
         target=_exit_with_parent, args=(arguments.parent_descriptor,), daemon=True

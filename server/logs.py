@@ -1,0 +1,46 @@
+"""How log lines look: text for people, or one JSON object a line for what collects them.
+
+Set once at the start of a process, the front's and the engine's alike. Not what is logged, or when.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class JsonFormatter(logging.Formatter):
+    """`time` (RFC 3339, UTC), `level`, `logger`, `message`, `process`; `error` with the traceback;
+    and what the call gave as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": _utc(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": os.getpid(),
+        }
+        line |= {k: v for k, v in vars(record).items() if k not in STANDARD}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def _utc(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03}Z"
+
+
+def set_up_logging(level: str, form: LogFormat) -> None:
+    """Everything of this process goes to standard error, in this form."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(TEXT))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("aioice").setLevel(logging.WARNING)  # a line per candidate pair otherwise
