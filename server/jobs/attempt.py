@@ -144,22 +144,22 @@ class Attempt:
         root = self._artifacts.work
         layout = layout_of(self.job.request, self._ready.chunk_frames, self._ready.sample_rate)
         with Workspace(root, self.job, layout) as work:
-            self._first = self._resumable(work)
+            self._resume(work)
             if work.chunks < self.chunks:
                 self._generate(work)
             done = self._finish(work)
             work.remove()
         return done
 
-    def _resumable(self, work: Workspace) -> int:
-        """The chunk with which it goes on; says so at once, so that no attempt that got further
-        counts as one that did not."""
+    def _resume(self, work: Workspace) -> None:
+        """Goes on with the chunk behind those that are there; says so at once, so that no attempt
+        that got further counts as one that did not."""
         if work.chunks and not self._goes_on(work):
             work.clear()
         if work.chunks:
+            self._first = work.chunks
             self._advance(work.chunks)
             log.info("job %s goes on with chunk %d", self.job.id, work.chunks)
-        return work.chunks
 
     def _finish(self, work: Workspace) -> Job:
         """The files first, the row after: what is called completed can be read."""
