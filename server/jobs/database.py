@@ -4,6 +4,7 @@ SQLite: WAL, one writer at a time, a commit has reached the disk when it returns
 share it; no transaction may sit idle for long, so that a stopped server cannot hold others up.
 """
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, OperationalError
 
 from onbeat.server.jobs.migrations import SchemaTooNew, migrate
 
@@ -23,6 +24,14 @@ BUSY_MS = 5000
 IDLE_MS, STATEMENT_MS = 10_000, 30_000
 CONNECT_SECONDS = 5
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+def is_full(error: Exception) -> bool:
+    """Whether it is that the disk of a SQLite file takes no more."""
+    if not isinstance(error, OperationalError):
+        return False
+    code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return (code & 0xFF) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 class DatabaseError(ValueError):

@@ -19,6 +19,7 @@ from onbeat.server.jobs.attempt import (
     NotNow,
     Stopped,
 )
+from onbeat.server.jobs.database import is_full
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.owner import Owner
 from onbeat.server.jobs.store import JobStore, LeaseLost
@@ -193,10 +194,18 @@ class JobWorker:
         except JobFailed as error:
             self._fail(attempt, error.code, str(error))
         except OSError as error:
-            self._fail(attempt, "storage_failed", f"The result could not be written: {error}.")
-        except Exception:
+            self._out_of_room(attempt, str(error))
+        except Exception as error:
+            if is_full(error):
+                self._out_of_room(attempt, "the disk of the list of jobs is full")
+                return
             log.exception("job %s failed", job.id)
             self._fail(attempt, "internal_error", "The server failed on this job; see its log.")
+
+    def _out_of_room(self, attempt: Attempt, reason: str) -> None:
+        """What was made goes first: on a full disk its room is what the row needs."""
+        workspace.forget(self._artifacts.work, attempt.job.id)
+        self._fail(attempt, "storage_failed", f"The result could not be written: {reason}.")
 
     def _put_back(self, job: Job) -> None:
         if self._store.put_back(job).ended:
