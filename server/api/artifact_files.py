@@ -18,13 +18,13 @@ from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import Front
 from onbeat.server.api.media_file import MediaFile, check_range
 from onbeat.server.jobs.artifacts import Artifacts, LocalFile, RemoteFile
-from onbeat.server.jobs.formats import Format, Variant, artifact_name, media_type
+from onbeat.server.jobs.formats import Variant, artifact_name, media_type
+from onbeat.server.jobs.job import Job
 
 
-async def artifact_response(
-    front: Front, request: Request, job_id: str, variant: Variant, format: Format = "mp4"
-) -> Response:
+async def artifact_response(front: Front, request: Request, job: Job, variant: Variant) -> Response:
     """Raises ApiError: 410 if the file is gone, 503 if the store cannot be reached, 416."""
+    job_id, format = job.id, job.request.format
     try:
         found = await asyncio.to_thread(front.artifacts.find, job_id, variant, format)
     except OSError as error:

@@ -56,7 +56,7 @@ async def sync_video(
         status = 422 if job.error_code == "invalid_prompt" else 500
         raise ApiError(status, job.error_code or "failed", job.error_message or "It failed.")
     check_content(job)
-    answer = await artifact_response(front, request, job.id, "video")
+    answer = await artifact_response(front, request, job, "video")
     answer.headers["x-video-id"] = job.id
     answer.headers["location"] = f"/v1/videos/{job.id}"
     if not new:
@@ -135,7 +135,9 @@ async def _completed(front: FrontDep, video_id: str) -> Job:
 
 async def _file(front: FrontDep, source: Job) -> bytes:
     try:
-        return await asyncio.to_thread(front.artifacts.read, source.id, "video")
+        return await asyncio.to_thread(
+            front.artifacts.read, source.id, "video", source.request.format
+        )
     except FileNotFoundError as error:
         message = "The file of this video is not there any more."
         raise ApiError(410, "content_gone", message, param="video") from error

@@ -22,6 +22,7 @@ from onbeat.server.api.limits import (
 from onbeat.server.api.targets import BadTarget, Unresolved, addresses, parse_target
 from onbeat.server.api.video_schema import Options, VideoCreate, VideoExtension, VideoRemix
 from onbeat.server.engine.messages import EngineReady
+from onbeat.server.jobs.formats import Format
 from onbeat.server.jobs.job import JobRequest
 from onbeat.server.webhook_settings import Network
 
@@ -50,6 +51,7 @@ def resolve(
         width=ready.width,
         height=ready.height,
         audio=body.generate_audio is not False,
+        format=_format(body.output_format or "mp4", body.generate_audio is not False),
         metadata=body.metadata,
         owner=owner,
         priority=body.priority,
@@ -68,12 +70,14 @@ def remixed(
         message = f"The video was made by {source.model}; {ready.model} is served now."
         raise ApiError(409, "model_unavailable", message, param="id")
     steps = source.steps if body.num_inference_steps is None else body.num_inference_steps
+    audio = source.audio if body.generate_audio is None else body.generate_audio
     return msgspec.structs.replace(
         source,
         prompt=body.prompt,
         seed=source.seed if body.seed is None else body.seed,
         steps=check_steps("num_inference_steps", steps, ready),
-        audio=source.audio if body.generate_audio is None else body.generate_audio,
+        audio=audio,
+        format=_format(body.output_format or source.format, audio),
         metadata=body.metadata,
         owner=owner,
         priority=body.priority,
@@ -105,6 +109,13 @@ async def check_webhook(url: str | None, networks: tuple[Network, ...]) -> None:
 def _check_options(body: Options) -> None:
     check_negative_prompt(body.negative_prompt)
     check_guidance(body.guidance_scale, "guidance_scale")
+
+
+def _format(format: Format, audio: bool) -> Format:
+    """Raises ApiError 422 for a sound file without sound."""
+    if format == "wav" and not audio:
+        raise invalid("output_format", format, "without sound allowed: 'mp4', 'webm', 'png'")
+    return format
 
 
 def _check_size(size: str | None, ready: EngineReady) -> None:

@@ -20,6 +20,7 @@ from onbeat.server.api.fields import (
 )
 from onbeat.server.api.reference import BadText, media_bytes
 from onbeat.server.api.targets import MAX_URL
+from onbeat.server.jobs.formats import Format
 from onbeat.server.jobs.job import PRIORITIES, JobState
 from onbeat.server.jobs.webhooks import WebhookState
 
@@ -75,6 +76,8 @@ class Options(Strict):
     num_inference_steps: Steps | None = None
     guidance_scale: Number | None = None
     generate_audio: bool | None = None
+    output_format: Format | None = None
+    """Of the file; mp4 if absent, and of a remix its source's."""
     priority: Priority = 0
     """Among the jobs of one key higher ones go first."""
     webhook_url: str | None = Field(None, min_length=1, max_length=MAX_URL)
@@ -162,6 +165,9 @@ class Video(BaseModel):
     width: int
     height: int
     generate_audio: bool
+    output_format: Format
+    media_type: str
+    """Of the file."""
     priority: int
     metadata: dict[str, str]
     webhook: VideoWebhook | None

@@ -1,6 +1,7 @@
 """A job in the shape that clients know. Plain; asks nobody (video_view.py does)."""
 
 from onbeat.server.api.video_schema import Video, VideoError, VideoWebhook
+from onbeat.server.jobs.formats import media_type
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.webhooks import Webhook
 
@@ -41,6 +42,8 @@ def view(
         width=request.width,
         height=request.height,
         generate_audio=request.audio,
+        output_format=request.format,
+        media_type=media_type("video", request.format),
         priority=request.priority,
         metadata=request.metadata,
         webhook=None if webhook is None else _webhook(webhook),

@@ -137,10 +137,10 @@ async def cancel_video(front: FrontDep, base: BaseDep, video_id: str, response: 
 async def video_content(
     front: FrontDep, request: Request, video_id: str, variant: Variant = "video"
 ) -> Response:
-    """The MP4 file, its WebP thumbnail or its JPEG sheet; ranges and ETag are understood."""
+    """The file, its WebP thumbnail or its JPEG sheet; ranges and ETag are understood."""
     job = await job_of(front, video_id)
     check_content(job)
-    return await artifact_response(front, request, job.id, variant)
+    return await artifact_response(front, request, job, variant)
 
 
 def check_content(job: Job) -> None:

@@ -22,6 +22,9 @@ FAR_TOO_HIGH = 4.0
 PROMISE_RATE, MAX_SLOWNESS = 0.01, 4.0
 MIN_VISITS = 100
 """Forwards of about a size, before promises trust what was seen of it."""
+STALL = 1.3
+"""A forward that took longer than so many times its cost counts as this much: most such forwards
+met something else, and a lasting change is learnt from the ones that follow."""
 RECENT = 256
 REFRESH = 16
 STALE = 400
@@ -105,7 +108,7 @@ class CostModel:
         )
         learnt = self._against(self._learnt, rows, seconds)
         self._ratios.append(ratio)
-        clipped = min(max(ratio, 0.5), 2.0) - 1.0
+        clipped = min(max(ratio, 0.5), STALL) - 1.0
         near = bisect_left(self._rows, rows)
         self._seen += 1
         for i in range(len(self._seconds)):
@@ -132,13 +135,14 @@ class CostModel:
         self._seconds = rising(self._seconds)
 
     def _hope(self) -> None:
-        """Sizes not run for long are believed cheap enough to be tried, so that one bad measurement
-        cannot keep a batch small for ever."""
+        """Bigger sizes not run for long are believed cheap enough to be tried, so that one bad
+        measurement cannot keep a batch small for ever. Smaller ones are not: a row never gets
+        cheaper in a smaller batch, and they would be tried when there is least time for it."""
         fresh = [i for i, last in enumerate(self._last) if self._seen - last <= STALE]
         if not fresh:
             return
-        row = min(self._seconds[i] / self._rows[i] for i in fresh)
-        for i in range(len(self._rows)):
+        row, best = min((self._seconds[i] / self._rows[i], i) for i in fresh)
+        for i in range(best + 1, len(self._rows)):
             if i not in fresh:
                 self._seconds[i] = min(self._seconds[i], HOPE * row * self._rows[i])
 

@@ -191,7 +191,9 @@ class Attempt:
 
     def _publish(self, parts: dict[Variant, Path]) -> Job:
         result: dict[str, Any] = {
-            variant: msgspec.to_builtins(self._artifacts.publish(part, self.job.id, variant))
+            variant: msgspec.to_builtins(
+                self._artifacts.publish(part, self.job.id, variant, self.job.request.format)
+            )
             for variant, part in parts.items()
         }
         try:

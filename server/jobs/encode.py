@@ -1,125 +1,134 @@
-"""Chunks to an MP4 file as they come: H.264 (yuv420p, BT.601) and AAC 48 kHz mono, moov at front.
+"""How pictures and sound are encoded: codecs by format, one way for whole files and for streams.
 
-Also the two stills: a WebP thumbnail and a JPEG sheet. Memory is bounded: nothing but the encoder's
-own look-ahead and 16 small pictures is kept. What it is not: where files lie (artifacts.py).
+H.264 (yuv420p, BT.601) and AAC in MP4, VP9 and Opus in WebM, sound 48 kHz mono. Equal pictures give
+equal bytes. What it is not: files (segments.py, live_writer.py).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Literal
 
 import av
 import numpy as np
 import numpy.typing as npt
-from av.audio.stream import AudioStream
+from av.container import OutputContainer
 from av.video.reformatter import ColorRange, Colorspace
-from av.video.stream import VideoStream
 from PIL import Image
 
 from onbeat.server.jobs.job import JobRequest
 
 AUDIO_RATE = 48_000
 AUDIO_BITRATE = 96_000
-X264 = {"crf": "18", "preset": "veryfast", "threads": "1", "x264-params": "mbtree=0"}
-"""Visually close to lossless. With macroblock trees x264 reads memory that it never wrote, and
-equal pictures give unequal files."""
 SHEET_SIDE = 4
 SHEET_WIDTH = 160
 BT601 = Colorspace.SMPTE170M
 
+Pictures = npt.NDArray[np.uint8]
+"""uint8 [f, height * 3 // 2, width], I420."""
+Sound = npt.NDArray[np.int16]
+"""int16 [samples], mono."""
+Check = Callable[[], None]
+"""Called now and then in long work; raises what is to end it."""
 
-class Mp4Writer:
-    """Writes one file. Use as a context manager; the file is complete once `finish` has returned.
 
-    sample_rate: of the chunks' sound, Hz. More frames or samples than asked for are cut off.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codec:
+    """Of a container. video_options, whole, live: options of the encoder, and of the container for
+    a file and for a stream; sound_format: of samples, as the encoder takes them."""
 
-    def __init__(self, path: Path, request: JobRequest, sample_rate: int) -> None:
-        self._request = request
-        self._container = av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"})
-        self._container.metadata.update(tags_of(request))
-        self._video = self._add_video()
-        self._audio = self._add_audio() if request.audio else None
-        self._resampler = av.AudioResampler(format="fltp", layout="mono", rate=AUDIO_RATE)
-        self._rate = sample_rate
-        self._samples_wanted = request.frames * sample_rate // request.fps
-        self._samples = 0
-        self._kept: list[Image.Image] = []
-        self.frames = 0
+    container: Literal["mp4", "webm"]
+    video: str
+    video_options: dict[str, str]
+    sound: str
+    sound_format: str
+    whole: dict[str, str] = field(default_factory=dict)
+    live: dict[str, str] = field(default_factory=dict)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._container.close()
+H264 = Codec(
+    container="mp4",
+    video="libx264",
+    # With macroblock trees x264 reads memory that it never wrote, and equal pictures give unequal
+    # files. The rest is visually close to lossless.
+    video_options={"crf": "18", "preset": "veryfast", "threads": "1", "x264-params": "mbtree=0"},
+    sound="aac",
+    sound_format="fltp",
+    whole={"movflags": "+faststart"},
+    live={"movflags": "empty_moov+delay_moov+default_base_moof", "frag_duration": "500000"},
+)
+VP9 = Codec(
+    container="webm",
+    video="libvpx-vp9",
+    video_options={
+        "crf": "24",
+        "deadline": "good",
+        "cpu-used": "5",
+        "threads": "1",
+        "row-mt": "0",
+        "lag-in-frames": "0",
+        "auto-alt-ref": "0",
+    },
+    sound="libopus",
+    sound_format="s16",
+    whole={"cues_to_front": "1", "fflags": "+bitexact"},  # a segment's id is random otherwise
+    live={"live": "1", "cluster_time_limit": "500"},
+)
 
-    def write(self, frames: npt.NDArray[np.uint8], audio: npt.NDArray[np.int16]) -> None:
-        """frames uint8 [f, height * 3 // 2, width] I420; audio int16 [samples] mono."""
-        for picture in frames[: self._request.frames - self.frames]:
-            self._picture(picture)
-        if self._audio is not None:
-            self._sound(audio[: self._samples_wanted - self._samples])
+
+def add_pictures(container: OutputContainer, request: JobRequest, codec: Codec) -> Any:
+    """A stream for `picture_of` frames."""
+    stream: Any = container.add_stream(codec.video, rate=request.fps, options=codec.video_options)
+    stream.width, stream.height, stream.pix_fmt = request.width, request.height, "yuv420p"
+    stream.codec_context.time_base = Fraction(1, request.fps)
+    stream.codec_context.color_range = ColorRange.MPEG
+    stream.codec_context.colorspace = BT601
+    if codec.container == "webm":
+        stream.bit_rate = 0  # constant quality alone
+    return stream
+
+
+def picture_of(picture: npt.NDArray[np.uint8], index: int, fps: int) -> av.VideoFrame:
+    """One I420 picture, uint8 [height * 3 // 2, width], as frame `index`."""
+    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="yuv420p")
+    frame.pts, frame.time_base = index, Fraction(1, fps)
+    frame.colorspace, frame.color_range = BT601, ColorRange.MPEG
+    return frame
+
+
+class Voice:
+    """Sound of a model, resampled and encoded as it comes."""
+
+    def __init__(self, out: OutputContainer, rate: int, codec: Codec) -> None:
+        """rate: of the samples, Hz."""
+        self._out, self._rate, self._samples = out, rate, 0
+        stream: Any = out.add_stream(codec.sound, rate=AUDIO_RATE, layout="mono")
+        stream.bit_rate = AUDIO_BITRATE
+        self._stream = stream
+        self._resampler = av.AudioResampler(
+            format=codec.sound_format, layout="mono", rate=AUDIO_RATE
+        )
+
+    def write(self, samples: Sound) -> None:
+        if len(samples):
+            frame = sound_of(samples, self._samples, self._rate)
+            self._samples += len(samples)
+            self._encode(frame)
 
     def finish(self) -> None:
-        """Flushes the encoders and moves the index to the front."""
-        self._container.mux(self._video.encode(None))
-        if self._audio is not None:
-            for frame in self._resampler.resample(None):
-                self._container.mux(self._audio.encode(frame))
-            self._container.mux(self._audio.encode(None))
-        self._container.close()
+        self._encode(None)
+        self._out.mux(self._stream.encode(None))
 
-    def stills(self, thumbnail: Path, sheet: Path) -> None:
-        """Writes the WebP thumbnail and the JPEG sheet of up to 16 pictures."""
-        self._kept[len(self._kept) // 2].save(thumbnail, "WEBP", quality=85)
-        width, height = self._kept[0].size
-        rows = -(-len(self._kept) // SHEET_SIDE)
-        columns = min(SHEET_SIDE, len(self._kept))
-        whole = Image.new("RGB", (columns * width, rows * height))
-        for index, picture in enumerate(self._kept):
-            whole.paste(picture, (index % SHEET_SIDE * width, index // SHEET_SIDE * height))
-        whole.save(sheet, "JPEG", quality=85)
-
-    def _add_video(self) -> VideoStream:
-        request = self._request
-        stream = self._container.add_stream("libx264", rate=request.fps, options=X264)
-        stream.width, stream.height, stream.pix_fmt = request.width, request.height, "yuv420p"
-        stream.codec_context.time_base = Fraction(1, request.fps)
-        stream.codec_context.color_range = ColorRange.MPEG
-        stream.codec_context.colorspace = BT601
-        return stream
-
-    def _add_audio(self) -> AudioStream:
-        stream = self._container.add_stream("aac", rate=AUDIO_RATE, layout="mono")
-        stream.bit_rate = AUDIO_BITRATE
-        return stream
-
-    def _picture(self, picture: npt.NDArray[np.uint8]) -> None:
-        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="yuv420p")
-        frame.pts, frame.time_base = self.frames, Fraction(1, self._request.fps)
-        frame.colorspace, frame.color_range = BT601, ColorRange.MPEG
-        self._container.mux(self._video.encode(frame))
-        every = max(1, -(-self._request.frames // SHEET_SIDE**2))
-        if self.frames % every == 0:
-            self._kept.append(small_picture(frame, SHEET_WIDTH))
-        self.frames += 1
-
-    def _sound(self, samples: npt.NDArray[np.int16]) -> None:
-        assert self._audio is not None
-        if not len(samples):
-            return
-        frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
-        frame.sample_rate, frame.pts = self._rate, self._samples
-        frame.time_base = Fraction(1, self._rate)
-        self._samples += len(samples)
+    def _encode(self, frame: av.AudioFrame | None) -> None:
         for resampled in self._resampler.resample(frame):
-            self._container.mux(self._audio.encode(resampled))
+            self._out.mux(self._stream.encode(resampled))
+
+
+def sound_of(samples: Sound, start: int, rate: int) -> av.AudioFrame:
+    """Samples as a frame that begins with sample `start`."""
+    frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
+    frame.sample_rate, frame.pts, frame.time_base = rate, start, Fraction(1, rate)
+    return frame
 
 
 def tags_of(request: JobRequest) -> dict[str, str]:

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from onbeat.server.jobs.formats import Format
+
 JobState = Literal["queued", "in_progress", "completed", "failed", "cancelled"]
 EndState = Literal["completed", "failed", "cancelled"]
 JobKind = Literal["create", "remix", "extension"]
@@ -33,6 +35,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     width: int
     height: int
     audio: bool = True
+    format: Format = "mp4"
     metadata: dict[str, str] = {}
     owner: str = ""
     """A hash of the API key, for fair shares of the device."""

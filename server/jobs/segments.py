@@ -8,34 +8,35 @@ encoded once, at the end, without a seam. What it is not: where files lie (works
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import av
-import numpy as np
-import numpy.typing as npt
 from av.container import InputContainer, OutputContainer
-from av.video.reformatter import ColorRange
 from PIL import Image
 
 from onbeat.server.jobs.encode import (
-    AUDIO_BITRATE,
-    AUDIO_RATE,
-    BT601,
+    H264,
     SHEET_SIDE,
     SHEET_WIDTH,
-    X264,
+    VP9,
+    Check,
+    Codec,
+    Pictures,
+    Sound,
+    Voice,
+    add_pictures,
+    picture_of,
     small_picture,
     tags_of,
 )
+from onbeat.server.jobs.formats import Format
 from onbeat.server.jobs.job import JobRequest
+from onbeat.server.jobs.waves import join_wav
+from onbeat.server.jobs.zipped import PngSegment, join_zip
 
 SEGMENT_SECONDS = 4.0
-
-Pictures = npt.NDArray[np.uint8]
-Sound = npt.NDArray[np.int16]
-Check = Callable[[], None]
-"""Called now and then in long work; raises what is to end it."""
 
 
 class SegmentWriter(Protocol):
@@ -66,24 +67,17 @@ def segment_chunks(chunk_frames: int, fps: int) -> int:
     return max(1, round(SEGMENT_SECONDS * fps / chunk_frames))
 
 
-class Mp4Segment:
-    """H.264 (yuv420p, BT.601) in MP4."""
+class AvSegment:
+    """Pictures of one codec in MP4, which keeps their instants exactly."""
 
-    def __init__(self, path: Path, request: JobRequest) -> None:
+    def __init__(self, path: Path, request: JobRequest, *, codec: Codec) -> None:
         self._container = av.open(str(path), "w", format="mp4")
-        stream = self._container.add_stream("libx264", rate=request.fps, options=X264)
-        stream.width, stream.height, stream.pix_fmt = request.width, request.height, "yuv420p"
-        stream.codec_context.time_base = Fraction(1, request.fps)
-        stream.codec_context.color_range = ColorRange.MPEG
-        stream.codec_context.colorspace = BT601
-        self._stream, self._tick = stream, Fraction(1, request.fps)
-        self._frames = 0
+        self._stream = add_pictures(self._container, request, codec)
+        self._fps, self._frames = request.fps, 0
 
     def write(self, frames: Pictures) -> None:
         for picture in frames:
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="yuv420p")
-            frame.pts, frame.time_base = self._frames, self._tick
-            frame.colorspace, frame.color_range = BT601, ColorRange.MPEG
+            frame = picture_of(picture, self._frames, self._fps)
             self._container.mux(self._stream.encode(frame))
             self._frames += 1
 
@@ -95,20 +89,22 @@ class Mp4Segment:
         self._container.close()
 
 
-def join_mp4(
+def join_av(
     request: JobRequest,
     segments: Sequence[Path],
     sound: Iterable[Sound],
     sample_rate: int,
     target: Path,
     check: Check,
+    *,
+    codec: Codec,
 ) -> None:
-    """Segments behind each other with their sound as AAC, 48 kHz mono; the index at the front."""
-    with av.open(str(target), "w", format="mp4", options={"movflags": "+faststart"}) as out:
+    """Segments behind each other with their sound, 48 kHz mono; the index at the front."""
+    with av.open(str(target), "w", format=codec.container, options=codec.whole) as out:
         out.metadata.update(tags_of(request))
         with av.open(str(segments[0])) as first:
             video = out.add_stream_from_template(first.streams.video[0])
-        voice = _Voice(out, sample_rate) if request.audio else None
+        voice = Voice(out, sample_rate, codec) if request.audio else None
         left = request.frames * sample_rate // request.fps
         frames = 0
         for path, samples in zip(segments, sound, strict=True):
@@ -138,34 +134,20 @@ def _append(path: Path, out: OutputContainer, video: Any, start: int, fps: int) 
     return count
 
 
-class _Voice:
-    """Sound of a model, resampled and encoded as it comes."""
-
-    def __init__(self, out: OutputContainer, rate: int) -> None:
-        self._out, self._rate, self._samples = out, rate, 0
-        self._stream = out.add_stream("aac", rate=AUDIO_RATE, layout="mono")
-        self._stream.bit_rate = AUDIO_BITRATE
-        self._resampler = av.AudioResampler(format="fltp", layout="mono", rate=AUDIO_RATE)
-
-    def write(self, samples: Sound) -> None:
-        if not len(samples):
-            return
-        frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
-        frame.sample_rate, frame.pts = self._rate, self._samples
-        frame.time_base = Fraction(1, self._rate)
-        self._samples += len(samples)
-        self._encode(frame)
-
-    def finish(self) -> None:
-        self._encode(None)
-        self._out.mux(self._stream.encode(None))
-
-    def _encode(self, frame: av.AudioFrame | None) -> None:
-        for resampled in self._resampler.resample(frame):
-            self._out.mux(self._stream.encode(resampled))
+def _coded(codec: Codec) -> Kind:
+    return Kind(
+        suffix=".mp4",
+        writer=partial(AvSegment, codec=codec),
+        join=partial(join_av, codec=codec),
+    )
 
 
-KINDS: dict[str, Kind] = {"mp4": Kind(suffix=".mp4", writer=Mp4Segment, join=join_mp4)}
+KINDS: dict[Format, Kind] = {
+    "mp4": _coded(H264),
+    "webm": _coded(VP9),
+    "png": Kind(suffix=".mov", writer=PngSegment, join=join_zip),
+    "wav": Kind(suffix=".mp4", writer=partial(AvSegment, codec=H264), join=join_wav),
+}
 
 
 # ---- stills --------------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ import msgspec
 import numpy as np
 
 from onbeat.server.jobs import journal
+from onbeat.server.jobs.encode import Pictures, Sound
 from onbeat.server.jobs.file_store import force
+from onbeat.server.jobs.formats import Format
 from onbeat.server.jobs.job import Job, JobRequest
 from onbeat.server.jobs.journal import JournalFile, Record
-from onbeat.server.jobs.segments import KINDS, Pictures, SegmentWriter, Sound, segment_chunks
+from onbeat.server.jobs.segments import KINDS, SegmentWriter, segment_chunks
 
 LAYOUT = "layout.json"
 TEMPORARY = ".tmp"
@@ -37,7 +39,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     chunk_frames: int
     sample_rate: int
     segment_chunks: int
-    kind: str = "mp4"
+    kind: Format = "mp4"
 
 
 def layout_of(request: JobRequest, chunk_frames: int, sample_rate: int) -> Layout:
@@ -46,7 +48,7 @@ def layout_of(request: JobRequest, chunk_frames: int, sample_rate: int) -> Layou
         chunk_frames=chunk_frames,
         sample_rate=sample_rate,
         segment_chunks=segment_chunks(chunk_frames, request.fps),
-        kind=getattr(request, "format", "mp4"),
+        kind=request.format,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from onbeat.server.engine.cost import GAIN, best_rows
 from onbeat.server.engine.policies.feasible import (
+    ALL,
     MANY,
     Size,
     Work,
@@ -39,6 +40,9 @@ further steps or jobs run."""
 TURNS = 7
 PAYERS = 4
 """So many others must be there for each stream that is spared by a smaller batch."""
+DEARER = 1.1
+"""A row of that smaller batch may cost so many times a row of the chosen one, or more if nobody
+is late for it."""
 NEAR = 3
 """Batches this much smaller than all that is ready are compared too: one victim may be enough."""
 
@@ -140,13 +144,13 @@ class EdfS:
         if not wanted:
             return []
         sizes = useful_sizes(cost, min(sum([c.width for c in wanted]), self._max_rows))
-        size, step, all_fit = self._size(now, sizes, needed, cost)
+        size, step, all_fit = self._size(now, sizes, needed, cost, live[0].grace)
         waiting: set[str] = set()
         if not all_fit:
             greedy = above_share(live)
-            size, step = self._protected(now, wanted, live, greedy, sizes, (size, step))
-            late_step = cost.predict(size)
-            waiting = victims(now, live, size, late_step, needed=self._anytime, greedy=greedy)
+            size, step = self._protected(now, wanted, live, greedy, sizes, needed, (size, step))
+            usual = cost.median(size)
+            waiting = victims(now, live, size, usual, needed=self._anytime, greedy=greedy)
         rows = [c for c in wanted if c.stream not in waiting and not self._late(now, c, step)]
         return _first(rows or wanted, size)
 
@@ -157,12 +161,14 @@ class EdfS:
         live: list[Candidate],
         greedy: set[str],
         sizes: Sequence[Size],
+        needed: Sequence[Work],
         chosen: Size,
     ) -> Size:
         """A smaller size, if `chosen` would cost a chunk of a stream that should be spared: one
         that has no miss left, or one of an owner below its share. Else a stream whose chunks always
         come in the middle of a long forward would lose them all. Small batches make fewer rows,
-        which enough others must be there to pay for: with credit, or of owners above their share.
+        which enough others must be there to pay for, with credit or of owners above their share,
+        and which must not be many.
         """
         spared = [
             c
@@ -175,19 +181,26 @@ class EdfS:
         if payers < PAYERS * len(spared):
             return chosen
         fitting = [s for s in sizes if not any(self._late(now, c, s[1]) for c in spared)]
-        return fitting[-1] if fitting else chosen
+        return next((s for s in reversed(fitting) if _cheap(now, needed, s, chosen)), chosen)
 
     def _size(
-        self, now: float, sizes: Sequence[Size], needed: Sequence[Work], cost: StepCost
+        self,
+        now: float,
+        sizes: Sequence[Size],
+        needed: Sequence[Work],
+        cost: StepCost,
+        grace: float,
     ) -> tuple[int, float, bool]:
-        """Rows of a batch, its median seconds, and whether all chunks are on time with it."""
+        """Rows of a batch, its median seconds, and whether all chunks are on time with it: with a
+        margin, else as a rule, else within their grace. Only then is it asked which are not."""
         margin = cost.predict(1) / cost.median(1)
         size, step = sizes[knee(sizes, cost)]
         if not late(now, needed, size, step * margin, 0):
             return size, step, True
-        for n, t in reversed(sizes if len(needed) <= MANY else sizes[-1:]):
-            if not late(now, needed, n, t, 0):
-                return n, t, True
+        for work in (needed, [(w[0] + grace, *w[1:]) for w in needed]):
+            for n, t in reversed(sizes if len(needed) <= MANY else sizes[-1:]):
+                if not late(now, work, n, t, 0):
+                    return n, t, True
         most = sizes[-1][0]
         close = [(n, cost.median(n)) for n in range(max(1, most - NEAR), most)]
         self._size_before, step = fewest_late(
@@ -228,6 +241,14 @@ def _over_after(end: float, wanted: Sequence[Candidate]) -> set[str]:
     """Chunks with a valid picture whose time is over before a batch that ends then: the picture
     that they have is on time, a better one is not."""
     return {c.stream for c in wanted if c.optional and c.droppable and c.deadline < end}
+
+
+def _cheap(now: float, needed: Sequence[Work], one: Size, usual: Size) -> bool:
+    """Whether one batch of the size `one` before those of the `usual` size costs little."""
+    (n, t), (size, step) = one, usual
+    if t * size <= DEARER * step * n:
+        return True
+    return late(now + t, needed, size, step, ALL, n) <= late(now, needed, size, step, ALL)
 
 
 def _first(rows: Sequence[Candidate], size: int) -> list[Candidate]:

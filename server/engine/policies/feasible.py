@@ -23,6 +23,8 @@ NEEDED_LATER = 2
 Work = tuple[float, float, int, int, int]
 """(deadline, release, rows, rows that wait for the release, chunks): so many equal chunks. A later
 chunk's commit does not wait for its release."""
+ALL = 1 << 30
+"""More chunks than there are."""
 Size = tuple[int, float]
 """Rows of a batch and its median seconds."""
 
@@ -63,10 +65,13 @@ def window(live: Iterable[Candidate]) -> float:
     return min((c.deadline - c.arrival for c in live if c.droppable), default=0.0)
 
 
-def late(now: float, work: Sequence[Work], size: int, step: float, allowed: int) -> int:
+def late(
+    now: float, work: Sequence[Work], size: int, step: float, allowed: int, done: int = 0
+) -> int:
     """How many chunks are late if every batch has `size` rows and takes `step` seconds, and late
-    chunks are left out; stops counting beyond `allowed`. A chunk's rows run one after the other."""
-    used = missed = 0
+    chunks are left out; stops counting beyond `allowed`. A chunk's rows run one after the other;
+    `done` of the most urgent rows have run already."""
+    used, missed = -done, 0
     for deadline, release, each, after, count in work:
         if (release if release > now else now) + after * step > deadline:
             missed += count
@@ -108,7 +113,7 @@ def fewest_late(
     order = sorted(sizes, key=lambda s: (abs(s[0] - before), -s[0]))
     if len(work) > MANY:
         order = order[:NEAREST]
-    best, least = order[0], 1 << 30
+    best, least = order[0], ALL
     for size, seconds in order:
         missed = late(now, work, size, margin * seconds, least)
         if missed < least or (missed == least and _better((size, seconds), best)):

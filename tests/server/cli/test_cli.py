@@ -45,7 +45,9 @@ def test_flags_reach_the_settings(tmp_path: Path) -> None:
         (["--steps", "9"], "steps: 9; allowed: 1 to 4"),
         (["--reference", "/no/such.png"], "reference: /no/such.png cannot be read"),
         (["--reference", __file__], "reference: a file that cannot be read"),
-        (["-o", "x.gif"], "allowed: an .mp4 file"),
+        (["-o", "x.gif"], "ends in none of .mp4, .webm, .zip, .wav; use --format"),
+        (["--format", "gif"], "format: 'gif'; allowed: mp4, webm, png, wav"),
+        (["-o", "-", "--format", "png"], "allowed: mp4, webm, wav for a pipe"),
         (["-o", "/no/such/folder/x.mp4"], "does not exist"),
         (["-o", "/proc/x.mp4"], "/proc/x.mp4 cannot be written"),
     ],
@@ -56,6 +58,19 @@ def test_generate_names_wrong_flags(arguments: list[str], expected: str, tmp_pat
     assert result.exit_code == 2
     flat = " ".join(result.output.replace("│", " ").split())
     assert expected in flat
+
+
+def test_generate_makes_a_file_and_pipes_a_video(tmp_path: Path) -> None:
+    """The real engine and model, in a process of their own as users have it."""
+    command = [sys.executable, "-m", "onbeat.server", "generate", "a red ball", "--seconds", "0.4"]
+    for out in (str(tmp_path / "a.webm"), "-"):
+        run = subprocess.run([*command, "--seed", "7", "-o", out], capture_output=True, timeout=110)
+        told = run.stderr if out == "-" else run.stdout
+        assert run.returncode == 0 and b"seed 7, understood: " in told, run.stderr
+        assert b"100 %  step " in run.stderr
+        data = run.stdout if out == "-" else Path(out).read_bytes()
+        assert data[:4] == b"\x1aE\xdf\xa3" or data[4:8] == b"ftyp"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.webm"]
 
 
 def test_generate_refuses_an_empty_prompt(tmp_path: Path) -> None:

@@ -56,6 +56,22 @@ def test_a_size_measured_badly_is_tried_again() -> None:
     assert 2 / cost.median(2) > 1.02 / cost.median(1)
 
 
+def test_a_stall_is_not_taken_for_a_cost() -> None:
+    cost = CostModel({1: 0.010, 16: 0.060})
+    cost.observe(16, 0.200)
+    assert cost.median(16) < 1.04 * 0.060
+    for _ in range(40):
+        cost.observe(16, 0.100)
+    assert cost.median(16) > 0.090, "what lasts is learnt"
+
+
+def test_small_batches_are_not_hoped_to_be_as_cheap_per_row_as_big_ones() -> None:
+    cost = CostModel({1: 0.010, 4: 0.018, 24: 0.070})
+    for _ in range(500):
+        cost.observe(24, 0.070)
+    assert cost.median(4) == pytest.approx(0.018, rel=0.05)
+
+
 def test_bigger_batches_never_cost_less() -> None:
     assert rising([1.0, 3.0, 2.0, 4.0]) == [1.0, 2.5, 2.5, 4.0]
     assert rising([3.0, 2.0, 1.0]) == [2.0, 2.0, 2.0]

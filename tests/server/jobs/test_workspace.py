@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from onbeat.server.jobs import journal, workspace
+from onbeat.server.jobs.encode import Sound
 from onbeat.server.jobs.job import Job, JobRequest
 from onbeat.server.jobs.journal import JournalFile, Record
-from onbeat.server.jobs.segments import Sound, join_mp4, write_stills
+from onbeat.server.jobs.segments import KINDS, write_stills
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.jobs.workspace import Layout, Workspace
 
@@ -59,7 +60,7 @@ def nothing() -> None:
 
 
 def joined(work: Workspace, target: Path) -> str:
-    join_mp4(REQUEST, work.segments(), work.sound(), RATE, target, nothing)
+    KINDS["mp4"].join(REQUEST, work.segments(), work.sound(), RATE, target, nothing)
     return hashlib.sha256(target.read_bytes()).hexdigest()
 
 
