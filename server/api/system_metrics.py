@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onbeat.server.api.machine import CpuShares
 
-CLASSES = ("2xx", "3xx", "4xx", "5xx")
+CLASSES = ("2xx", "3xx", "4xx", "503", "5xx")
+"""503 stands apart: it is an answer that is meant, such as "full" or "not ready yet"."""
 LEVELS = {logging.WARNING: "warning", logging.ERROR: "error", logging.CRITICAL: "error"}
 
 
@@ -38,7 +39,7 @@ class SystemMetrics:
         self.counts = dict.fromkeys((*CLASSES, "warning", "error"), 0)
 
     def answered(self, status: int) -> None:
-        name = f"{status // 100}xx"
+        name = "503" if status == 503 else f"{status // 100}xx"
         if name in self.counts:
             self._answers.labels(name).inc()
             self.counts[name] += 1

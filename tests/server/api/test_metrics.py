@@ -202,3 +202,13 @@ def test_a_stall_is_shown_as_its_stages(server: Server, stage: str) -> None:
 
     until(named)
     assert stage in ALL_STAGES
+
+
+def test_an_answer_that_is_meant_is_no_error(start_server: StartServer) -> None:
+    server = start_server(max_sessions=1)
+    server.session()
+    assert server.http.post("/v1/sessions", json={"prompt": "a ball"}).status_code == 503
+    found = scraped(server)
+    assert found["onbeat_http_responses_total{503}"] >= 1
+    assert found["onbeat_http_responses_total{5xx}"] == 0
+    until(lambda: server.http.get("/v1/overview").json()["errors"]["answers_5xx"] == 0)
