@@ -98,7 +98,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         if args.postgres:
-            with running(folder) as url:
+            with running() as url:
                 found = measure(folder, new_database(url, "jobs"), args.rate, args.seconds)
         else:
             found = measure(folder, None, args.rate, args.seconds)

@@ -22,7 +22,7 @@ from tests.server.jobs.postgres import new_database, running
 def measure(folder: Path, rounds: int, jobs: int, seed: int, postgres: bool) -> Report:
     if not postgres:
         return run(folder, rounds=rounds, seed=seed, open_jobs=jobs)
-    with running(folder) as url:
+    with running() as url:
         database = new_database(url, "jobs")
         return run(folder, rounds=rounds, seed=seed, open_jobs=jobs, database_url=database)
 

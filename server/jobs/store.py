@@ -22,6 +22,7 @@ from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, MAX_LOSSES, EndState, Jo
 from onbeat.server.jobs.leases import LeaseWatch
 from onbeat.server.jobs.rows import job_of, new_row, text_of
 from onbeat.server.jobs.table import jobs
+from onbeat.server.jobs.together import Together
 from onbeat.server.vocabulary import new_id
 
 LEASE_SECONDS = 30.0
@@ -63,6 +64,7 @@ class JobStore:
         self.database: Database = open_database(where)
         self.lease_seconds = lease_seconds
         self._clock = clock
+        self._together = Together(self.database)
         self._watch = LeaseWatch(lease_seconds, monotonic)
 
     def close(self) -> None:
@@ -81,7 +83,8 @@ class JobStore:
 
         Raises QueueFull if `most_waiting` jobs wait already, and what `beside` raises.
         """
-        with self.database.writing() as connection:
+
+        def work(connection: sa.Connection) -> Job:
             if most_waiting is not None:
                 waiting = _waiting(connection)
                 if waiting >= most_waiting:
@@ -91,7 +94,9 @@ class JobStore:
             events.note(connection, job.number, 1, job.created_at, "queued", {})
             for write in beside:
                 write(connection, job)
-        return job
+            return job
+
+        return self._together.run(work)
 
     def get(self, job_id: str) -> Job | None:
         rows = self._read(sa.select(jobs).where(jobs.c.id == job_id))

@@ -40,7 +40,7 @@ jobs = sa.Table(
     sa.Column("expires_at", sa.Float),
     sa.Column("expired", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index("jobs_by_state", "state", "number"),
-    sa.Index("jobs_by_turn", "state", "owner", "priority", "number"),
+    sa.Index("jobs_by_turn", "state", "owner", "priority", "number", "not_before"),
     sqlite_autoincrement=True,
 )
 

@@ -13,10 +13,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """The URL of a server, without a database."""
-    folder = tmp_path_factory.mktemp("postgres")
-    server = running(folder)
+    server = running()
     try:
         url = server.__enter__()
     except NoPostgres as error:

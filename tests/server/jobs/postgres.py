@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import sqlalchemy as sa
 
@@ -48,8 +49,18 @@ def _user() -> str | None:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
-    """A server whose URL, without a database, is given. Raises NoPostgres."""
+def running() -> Iterator[str]:
+    """A server whose URL, without a database, is given. Raises NoPostgres.
+
+    Its folder is no test's: those are closed to the user whom Postgres runs as.
+    """
+    with TemporaryDirectory(prefix="postgres-") as name:
+        with _running(Path(name)) as url:
+            yield url
+
+
+@contextmanager
+def _running(folder: Path) -> Iterator[str]:
     there, user = programs(), _user()
     if shutil.which("psql") is None and not there.joinpath("postgres").exists():
         raise NoPostgres(f"no postgres in {there}")
@@ -61,9 +72,7 @@ def running(folder: Path) -> Iterator[str]:
     data.mkdir()
     if user is not None:
         shutil.chown(data, user)
-        for parent in (folder, *folder.parents):
-            if parent.owner() == "root" and parent != Path("/") and not parent.stat().st_mode & 1:
-                parent.chmod(parent.stat().st_mode | 0o011)
+        folder.chmod(0o755)
     port = free_port()
     init: list[str | Path] = [
         there / "initdb",
