@@ -84,6 +84,9 @@ class SessionFrames:
         self.recent: deque[FrameRecord] = deque(maxlen=KEPT_FRAMES)
         """Newest last, as they were sent."""
         self._last_at: float | None = None
+        self._early: OrderedDict[int, list[tuple[float, SeenFrame]]] = OrderedDict()
+        """What viewers said of frames whose records were not made yet."""
+        self._matched: list[FrameRecord] = []
 
     def arrived(self, event: ChunkReady, now: float) -> None:
         """A chunk reached the front."""
@@ -101,6 +104,8 @@ class SessionFrames:
         for record in made:
             self._frames[record.pts] = record
             self.recent.append(record)
+            for network, frame in self._early.pop(record.pts, ()):
+                self._matched.append(self._seen(record, network, frame))
         while len(self._frames) > KEPT_FRAMES:
             self._frames.popitem(last=False)
         return made
@@ -111,13 +116,26 @@ class SessionFrames:
         return since if since is not None and 0 <= since < PAUSE else None
 
     def viewed(self, pts: int, network: float, frame: SeenFrame) -> FrameRecord | None:
-        """A viewer's half of a picture; None for one that is not known."""
+        """A viewer's half of a picture; None for one that is not known, or not yet: a picture may
+        be seen before the sender is asked what it sent, and is matched then."""
         record = self._frames.get(pts)
-        if record is None:
-            return None
+        if record is not None:
+            return self._seen(record, network, frame)
+        self._early.setdefault(pts, []).append((network, frame))
+        while len(self._early) > KEPT_FRAMES:
+            self._early.popitem(last=False)
+        return None
+
+    def take_matched(self) -> list[FrameRecord]:
+        """Records that viewers had told of before they were made, since the last call."""
+        matched, self._matched = self._matched, []
+        return matched
+
+    def _seen(self, record: FrameRecord, network: float, frame: SeenFrame) -> FrameRecord:
         viewer = {"network": network, "buffer": frame.buffer, "shown": frame.shown}
         stages = {name: record.stages[name] for name in SERVER_STAGES} | viewer
-        self._frames[pts] = seen = replace(record, stages=MappingProxyType(stages))
+        seen = replace(record, stages=MappingProxyType(stages))
+        self._frames[record.pts] = seen
         return seen
 
     def by_chunk(self, chunk: int) -> list[FrameRecord]:
@@ -152,10 +170,10 @@ def seen_frames(message: Mapping[str, Any]) -> list[SeenFrame]:
     given = message.get("frames")
     if not isinstance(given, list):
         return []
-    return [frame for each in given[:MOST_REPORTED] if (frame := _seen(each)) is not None]
+    return [frame for each in given[:MOST_REPORTED] if (frame := _read(each)) is not None]
 
 
-def _seen(entry: object) -> SeenFrame | None:
+def _read(entry: object) -> SeenFrame | None:
     if not isinstance(entry, list) or len(entry) != 3:
         return None
     if not all(isinstance(value, int | float) for value in entry):

@@ -97,6 +97,8 @@ class Sent:
     """Sound that was not there when it was due."""
     frames: tuple[FrameRecord, ...] = ()
     """The records of those that were sent."""
+    seen: tuple[FrameRecord, ...] = ()
+    """Of these, with what a viewer had said of them before."""
 
 
 class SessionMeter:
@@ -157,6 +159,7 @@ class SessionMeter:
             encode_missed=self._encode_missed(old, stats, dropped.get("skipped", 0)),
             silent_s=stats.audio_underrun_s - old.audio_underrun_s,
             frames=tuple(self.frames.sent(frames)),
+            seen=tuple(self.frames.take_matched()),
         )
         self._sent_due.add(now, sent.due)
         self._sent_on_time.add(now, sent.on_time)

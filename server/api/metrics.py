@@ -237,6 +237,7 @@ class Metrics:
         self._missed.labels("encode").inc(sent.encode_missed)
         self._silent.inc(max(0.0, sent.silent_s))
         self.frames.sent(sent.frames)
+        self.frames.seen(sent.seen)
         for reason, count in sent.dropped.items():
             self._dropped.labels(reason).inc(count)
 

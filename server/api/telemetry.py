@@ -121,6 +121,7 @@ class Telemetry:
         sent = [each for _, each in sampled]
         for each in sent:
             self.latency.sent(each.frames, now)
+            self.latency.seen(each.seen, now)
         due, on_time = sum(s.due for s in sent), sum(s.on_time for s in sent)
         self._missed("encode", sum(s.encode_missed for s in sent))
         self.frames_due += due

@@ -7,6 +7,7 @@ import pytest
 from onbeat.server.api.frames import (
     ALL_STAGES,
     KEPT_CHUNKS,
+    KEPT_FRAMES,
     LONGEST,
     MOST_REPORTED,
     FrameRecord,
@@ -88,6 +89,21 @@ def test_frames_of_chunks_that_are_gone_have_no_record() -> None:
         frames.arrived(chunk(number, 100.0 + number), 100.03 + number)
     assert frames.sent([sent(0, 100.0)]) == []
     assert frames.viewed(0, 0.0, SeenFrame(rtp_timestamp=0, buffer=0.0, shown=0.0)) is None
+
+
+def test_a_frame_that_is_seen_before_its_record_is_made_is_matched_then() -> None:
+    frames = SessionFrames()
+    frames.arrived(chunk(0, 100.0), 100.03)
+    for rtp, buffer in ((0, 0.02), (0, 0.05), (99, 0.01)):
+        early = SeenFrame(rtp_timestamp=rtp, buffer=buffer, shown=0.01)
+        assert frames.viewed(rtp, 0.0, early) is None
+    frames.sent([sent(0, 100.0)])
+    matched = frames.take_matched()
+    assert [record.stages["buffer"] for record in matched] == [0.02, 0.05]
+    assert frames.take_matched() == []
+    for number in range(3 * KEPT_FRAMES):
+        frames.viewed(1000 + number, 0.0, SeenFrame(rtp_timestamp=0, buffer=0.0, shown=0.0))
+    assert len(frames._early) <= KEPT_FRAMES
 
 
 def test_intervals_are_between_frames_and_not_over_pauses() -> None:

@@ -56,6 +56,7 @@ class Counted:
             found = sampled(now)
             for _, sent in found:
                 self.frames += len(sent.frames)
+                self.seen += len(sent.seen)
                 self.intervals += sum(r.interval is not None for r in sent.frames)
             return found
 
@@ -81,6 +82,7 @@ def test_every_histogram_counts_the_events_of_a_scripted_run(server: Server) -> 
         frames = [[4500 * n, 20.0, 5.0] for n in range(2 * CHUNK_FRAMES)]
         tell(server, peer, {"type": "stats", "rtt_ms": 8, "frames": frames})
     until(lambda: counted.frames == CHUNK_FRAMES * len(counted.chunks))
+    until(lambda: counted.seen == 2 * 2 * CHUNK_FRAMES)
     found = scraped(server)
 
     def count(name: str) -> float:
