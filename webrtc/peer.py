@@ -27,6 +27,7 @@ from aiortc.rtp import RtcpReceiverInfo
 
 from onbeat.webrtc.broadcast import Broadcast
 from onbeat.webrtc.control import LABEL, ControlChannel, Message
+from onbeat.webrtc.dtls import take_rsa
 from onbeat.webrtc.encoders import OPUS_CLOCK, VIDEO_CLOCK
 from onbeat.webrtc.fragment import Fragment, restart_answer
 from onbeat.webrtc.h264 import restored
@@ -105,6 +106,7 @@ class Peer:
         self._viewer = broadcast.add_viewer(video_codec=checked.video_codec, audio=checked.audio)
         self._ingest = Ingest(sink) if sink is not None and checked.sends else None
         self._pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        take_rsa(self._pc)
         self._control: ControlChannel | None = None
         self._refused_channels = 0
         self._ntp = NtpClock()
