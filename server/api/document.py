@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from onbeat.server.api.errors import MEDIA_TYPE
+from onbeat.server.jobs.formats import FORMATS, media_type
 
 SCHEMAS = "#/components/schemas/"
 OWN_ERRORS = ("HTTPValidationError", "ValidationError")
@@ -21,9 +22,10 @@ LINKS = {
     "remix_video": ("video_id", ("get_video", "delete_video")),
     "create_session": ("session_id", ("get_session", "control_session", "close_session")),
 }
-BYTES = {
-    "video_content": ("video/mp4", "image/webp", "image/jpeg"),
-    "sync_video": ("video/mp4",),
+VIDEOS = tuple(media_type("video", kind) for kind in FORMATS)
+BYTES: dict[str, tuple[str, ...]] = {
+    "video_content": (*VIDEOS, "image/webp", "image/jpeg"),
+    "sync_video": VIDEOS,
     "recording_content": ("video/mp4", "video/webm"),
 }
 TEXT = {"type": "string"}

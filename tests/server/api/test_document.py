@@ -6,6 +6,7 @@ from typing import Any
 
 from onbeat.server.api.app import documented
 from onbeat.server.api.document import as_text
+from onbeat.server.jobs.formats import FORMATS, media_type
 from tests.server.api.conftest import Server
 
 KEPT = Path(__file__).parents[3] / "docs" / "openapi.json"
@@ -40,6 +41,16 @@ def test_every_operation_has_a_name_of_its_own_and_tells_its_errors() -> None:
         for response in operation["responses"].values():
             for link in response.get("links", {}).values():
                 assert link["operationId"] in names
+
+
+def test_files_of_every_format_are_told() -> None:
+    paths = documented()["paths"]
+    for operation in (
+        paths["/v1/videos/sync"]["post"],
+        paths["/v1/videos/{video_id}/content"]["get"],
+    ):
+        content = operation["responses"]["200"]["content"]
+        assert {media_type("video", kind) for kind in FORMATS} <= set(content)
 
 
 def _references(part: Any) -> list[str]:
