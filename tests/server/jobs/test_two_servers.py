@@ -5,14 +5,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from onbeat.server.jobs.events import JobEvent
 from onbeat.server.jobs.store import JobStore
+from onbeat.server.jobs.table import jobs
 from tests.server.jobs.postgres import new_database
 from tests.server.jobs.targets import PATIENCE, Zygote
 
 LEASE_SECONDS = 3.0
-JOBS, FRAMES = 12, 100
+JOBS, FRAMES = 8, 100
+EARLY = 8
+"""Chunks after which a job is still far from its end."""
 
 
 def told(store: JobStore) -> list[list[JobEvent]]:
@@ -25,6 +29,22 @@ def all_done(store: JobStore) -> None:
     while store.counts()["completed"] < JOBS:
         assert time.monotonic() - began < PATIENCE, store.counts()
         time.sleep(0.1)
+
+
+def until_busy(store: JobStore, host: str) -> None:
+    """Until a server is in the middle of a job."""
+    mine = sa.select(jobs.c.id).where(
+        jobs.c.state == "in_progress",
+        jobs.c.lease_owner.startswith(f"{host}/"),
+        jobs.c.checkpoint.between(1, EARLY),
+    )
+    began = time.monotonic()
+    while True:
+        with store.database.reading() as connection:
+            if connection.execute(mine).first() is not None:
+                return
+        assert time.monotonic() - began < PATIENCE, store.counts()
+        time.sleep(0.02)
 
 
 @pytest.mark.slow
@@ -43,16 +63,13 @@ def test_each_job_runs_once_and_moves_when_its_server_dies(tmp_path: Path, postg
                     "max_jobs_running": 2,
                 },
                 host=host,
-                chunk_seconds=0.01,
+                chunk_seconds=0.05,
             )
             for host in ("one", "two")
         )
         for seed in range(JOBS):
             (one, two)[seed % 2].client.add(seed, FRAMES)
-        began = time.monotonic()
-        while store.counts()["completed"] < 2:
-            assert time.monotonic() - began < PATIENCE, store.counts()
-            time.sleep(0.05)
+        until_busy(store, "one")
         one.kill()
         killed_at = time.time()
         all_done(store)
