@@ -1,4 +1,4 @@
-"""What no tracked file may hold: rests of a merge, waits that only work with nothing to wait for."""
+"""What no tracked file may hold: rests of a merge, waits that work only if nothing is awaited."""
 
 import re
 import subprocess
