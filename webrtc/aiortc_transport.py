@@ -7,7 +7,7 @@ from onbeat.webrtc.broadcast import Broadcast
 from onbeat.webrtc.encoders import EncoderPool
 from onbeat.webrtc.fragment import Fragment
 from onbeat.webrtc.ingest import InputSink
-from onbeat.webrtc.offer import Role
+from onbeat.webrtc.offer import Role, check_offer
 from onbeat.webrtc.peer import Peer, answer_offer
 from onbeat.webrtc.settings import PeerSettings
 from onbeat.webrtc.transport import BroadcastPort, LinkState, OnMessage, PeerPort
@@ -37,6 +37,9 @@ class AiortcTransport:
             encoders=self._encoders,
             max_renditions=self._max_renditions,
         )
+
+    def check(self, offer: str, role: Role) -> None:
+        check_offer(offer, self._settings, role)
 
     async def answer(
         self,

@@ -108,6 +108,10 @@ class Transport(Protocol):
         """For pictures of this size, pixels, at this nominal rate, with sound of this rate, Hz."""
         ...
 
+    def check(self, offer: str, role: Role) -> None:
+        """Raises `OfferError` for an offer that would not be taken, before anything is made for
+        it."""
+
     async def answer(
         self,
         offer: str,

@@ -33,6 +33,11 @@ class Media(Protocol):
 
     def broadcast(self, ready: EngineReady) -> BroadcastLike: ...
 
+    def check(self, offer: str, role: Role) -> None:
+        """Raises `onbeat.webrtc.settings.OfferError` for an offer that would not be
+        taken, before anything is made for it."""
+        ...
+
     async def answer(
         self,
         offer: str,
@@ -65,6 +70,9 @@ class WebRtcMedia:
         return self._transport.broadcast(
             width=ready.width, height=ready.height, fps=ready.fps, sample_rate=ready.sample_rate
         )
+
+    def check(self, offer: str, role: Role) -> None:
+        self._transport.check(offer, role)
 
     async def answer(
         self,

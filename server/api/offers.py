@@ -3,6 +3,9 @@
 What it is not: the check of an offer (onbeat.webrtc.offer).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from fastapi import Request
 
 from onbeat.server.api.body import expect_type
@@ -29,6 +32,15 @@ async def read_offer(request: Request) -> str:
 def wants_to_send(offer: str) -> bool:
     """Whether an offer names media of its own."""
     return any(line.strip() in ("a=sendrecv", "a=sendonly") for line in offer.splitlines())
+
+
+@contextmanager
+def refusing(*, viewing: bool = False) -> Iterator[None]:
+    """Turns an OfferError of the block into the ApiError that says so."""
+    try:
+        yield
+    except OfferError as error:
+        raise refused_offer(error, viewing=viewing) from error
 
 
 def refused_offer(error: OfferError, *, viewing: bool = False) -> ApiError:

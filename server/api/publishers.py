@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 
 from onbeat.server.api.errors import ApiError, not_found
 from onbeat.server.api.media import Media
-from onbeat.server.api.offers import refused_offer
+from onbeat.server.api.offers import refusing
 from onbeat.server.api.session import Session, Viewer
 from onbeat.webrtc.ingest import InputSink
-from onbeat.webrtc.settings import OfferError
 
 SILENT_SECONDS = 2.0
 """A publisher from which nothing has come for so long may be replaced."""
@@ -25,15 +24,18 @@ class Publishers:
         self._media = media
         self._joining: set[str] = set()
 
+    def check(self, offer: str) -> None:
+        """Raises ApiError 4xx for a publisher's offer that is not taken."""
+        with refusing():
+            self._media.check(offer, "publish")
+
     async def publish(self, session: Session, offer: str) -> Viewer:
         """Answers a publisher's offer. Raises ApiError: 409 where none fits, 4xx for the offer."""
         async with self.place(session) as sink:
-            try:
+            with refusing():
                 peer = await self._media.answer(
                     offer, session.broadcast, None, role="publish", sink=sink
                 )
-            except OfferError as error:
-                raise refused_offer(error) from error
             publisher = session.publisher = Viewer(peer, "publisher")
             publisher.ice.begin(offer)
         if session.state == "closed":

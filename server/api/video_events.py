@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 from onbeat.server.api.errors import invalid
 from onbeat.server.api.estimates import seconds_left
 from onbeat.server.api.front import Front, FrontDep
+from onbeat.server.api.video_shape import percent
 from onbeat.server.api.video_submit import job_of
 from onbeat.server.api.video_view import BaseDep, load_of, shown
 from onbeat.server.jobs.events import JobEvent
@@ -93,6 +94,8 @@ async def _told(front: Front, base: str, job: Job, after: int) -> AsyncIterator[
 
 async def _numbered(front: Front, base: str, job: Job, event: JobEvent) -> bytes:
     data: dict[str, Any] = {"video_id": job.id, "at": event.at, **event.data}
+    if "progress" in data:
+        data["progress"] = percent(data["progress"])
     if event.kind == "progress":
         left = seconds_left(job, None, load_of(front), time.time())
         data["eta_s"] = None if left is None else round(left, 2)

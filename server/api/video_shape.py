@@ -6,6 +6,11 @@ from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.webhooks import Webhook
 
 
+def percent(share: float) -> int:
+    """Of a job that is not completed."""
+    return min(99, int(100 * share))
+
+
 def view(
     job: Job,
     position: int | None,
@@ -23,7 +28,7 @@ def view(
         id=job.id,
         model=request.model,
         status=job.state,
-        progress=100 if job.state == "completed" else min(99, int(100 * job.progress)),
+        progress=100 if job.state == "completed" else percent(job.progress),
         created_at=int(job.created_at),
         started_at=_whole(job.started_at),
         completed_at=_whole(job.completed_at),

@@ -11,11 +11,10 @@ from typing import Any
 from onbeat.server.api.channel import Channels
 from onbeat.server.api.errors import not_found, unavailable
 from onbeat.server.api.media import Media
-from onbeat.server.api.offers import refused_offer, wants_to_send
+from onbeat.server.api.offers import refusing, wants_to_send
 from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.session import Session, Viewer
 from onbeat.server.api.sessions import SessionManager
-from onbeat.webrtc.settings import OfferError
 
 
 class Viewers:
@@ -37,6 +36,11 @@ class Viewers:
         self._channels = Channels(sessions)
         self._joining = 0
 
+    def check(self, offer: str) -> None:
+        """Raises ApiError 4xx for a player's offer that is not taken."""
+        with refusing(viewing=True):
+            self._media.check(offer, "view")
+
     async def join(self, session: Session, offer: str, *, duplex: bool) -> Viewer:
         """Answers an offer. Raises ApiError: 503 when full, 4xx for an offer that is not taken."""
         connected = sum(len(s.viewers) for s in self._sessions.all())
@@ -47,9 +51,8 @@ class Viewers:
             session.first_offer = time.monotonic()
         self._joining += 1
         try:
-            return await self._answer(session, offer, duplex=duplex)
-        except OfferError as error:
-            raise refused_offer(error, viewing=True) from error
+            with refusing(viewing=True):
+                return await self._answer(session, offer, duplex=duplex)
         finally:
             self._joining -= 1
 

@@ -68,6 +68,7 @@ async def watch_prompt(
     """Makes a session for a player that knows only an address; it ends 30 s after its viewer."""
     ready = served(front.hub)
     offer = await read_offer(request)
+    front.viewers.check(offer)
     async with plain_session(front, ready, query, owner) as session:
         peer = await front.viewers.join(session, offer, duplex=False)
         return created(front, session, peer, "whep")

@@ -55,6 +55,7 @@ async def publish_prompt(
     watched. It ends 30 s after its publisher and its last viewer."""
     ready = served(front.hub)
     offer = await read_offer(request)
+    front.publishers.check(offer)
     camera = VideoInput() if ready.takes_reference else None
     async with plain_session(front, ready, query, owner, camera) as session:
         answer = created(front, session, await front.publishers.publish(session, offer), "whip")

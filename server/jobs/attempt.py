@@ -311,7 +311,6 @@ class Attempt:
             "chunk": done,
             "chunks": self.chunks,
             "frames_per_second": round(speed * self._ready.chunk_frames, 2),
-            "eta_seconds": round((self.chunks - done) / speed, 2) if speed > 0 else None,
         }
         progress = min(done / self.chunks, 0.99)
         self._store.advance(self.job, checkpoint=done, progress=progress, detail=detail)

@@ -163,6 +163,13 @@ class FakeMedia:
         self.broadcasts.append(FakeBroadcast())
         return self.broadcasts[-1]
 
+    def check(self, offer: str, role: Role) -> None:
+        if not offer.startswith("v=0"):
+            raise OfferError("sdp: the offer cannot be read", "sdp", "invalid_sdp")
+        code = offer.partition("refuse:")[2].strip()
+        if code:
+            raise OfferError("the offer is refused", "offer", code)
+
     async def answer(
         self,
         offer: str,
@@ -172,11 +179,7 @@ class FakeMedia:
         role: Role = "view",
         sink: InputSink | None = None,
     ) -> FakePeer:
-        if not offer.startswith("v=0"):
-            raise OfferError("sdp: the offer cannot be read", "sdp", "invalid_sdp")
-        code = offer.partition("refuse:")[2].strip()
-        if code:
-            raise OfferError("the offer is refused", "offer", code)
+        self.check(offer, role)
         await asyncio.sleep(self.delay)
         self.peers.append(FakePeer(on_message, sink))
         return self.peers[-1]

@@ -126,3 +126,12 @@ def test_a_model_that_takes_no_video_leaves_no_session(start_server: StartServer
     assert not server.http.get("/v1/sessions").json()["data"]
     missing = server.http.post("/whip", content=OFFER, headers=SDP)
     is_problem(missing, 422, "missing_field")
+
+
+@pytest.mark.parametrize("kind", ["whip", "whep"])
+def test_nonsense_is_refused_before_a_stream_is_asked_for(server: Server, kind: str) -> None:
+    before = len(server.engine.commands)
+    for offer in ("garbage", OFFER + "refuse:too_many"):
+        answer = server.http.post(f"/{kind}?prompt=x", content=offer, headers=SDP)
+        assert answer.status_code in (400, 422), answer.text
+    assert server.engine.commands[before:] == [] and not server.media.broadcasts
