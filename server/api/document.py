@@ -102,6 +102,10 @@ def _complete(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
         "description": "Refused, or failed",
         "content": {MEDIA_TYPE: {"schema": {"$ref": SCHEMAS + "Problem"}}},
     }
+    for response in responses.values():
+        stream = response.get("content", {}).get("text/event-stream", {})
+        if "itemSchema" in stream:  # what FastAPI adds to it by the type alone is not so
+            stream.pop("schema", None)
     name = operation["operationId"]
     success = next(iter(responses.values()))
     if name in BYTES:

@@ -29,7 +29,17 @@ router = APIRouter(prefix="/v1/videos", tags=["videos"])
 KEEPALIVE_SECONDS = 15.0
 RETRY_MS = 1000
 MAX_SEQ = 2**31 - 1
-STREAM = {"description": "Events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+EVENT = {
+    "type": "object",
+    "properties": {
+        "data": {"type": "string"},
+        "event": {"type": "string"},
+        "id": {"type": "string"},
+        "retry": {"type": "integer", "minimum": 0},
+    },
+}
+"""As OpenAPI 3.2 describes one event of a stream, and FastAPI those of its own streams."""
+STREAM = {"description": "Events", "content": {"text/event-stream": {"itemSchema": EVENT}}}
 
 
 class EventStream(StreamingResponse):
