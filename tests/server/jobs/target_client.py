@@ -1,6 +1,7 @@
 """Jobs over HTTP, as little as the killing of servers needs."""
 
 import hashlib
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -17,8 +18,11 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if body is not None else {}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            found: bytes = answer.read()
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                found: bytes = answer.read()
+        except http.client.HTTPException as error:  # killed in the middle of its answer
+            raise ConnectionError(f"{method} {path}: {error!r}") from error
         return found
 
     def is_ready(self) -> bool:
