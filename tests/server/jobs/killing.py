@@ -190,12 +190,12 @@ class Killing:
 
 
 def _resumed(events: list[Any]) -> bool:
-    """Whether an attempt began with a chunk behind the first one."""
+    """Whether the second attempt, or a later one that got further, began behind the first chunk."""
     after = False
     for event in events:
         if after and event.kind == "progress":
             return bool(event.data["checkpoint"] > 0)
-        after = event.kind == "started"
+        after = event.kind == "started" and event.data["attempt"] > 1
     return False
 
 
