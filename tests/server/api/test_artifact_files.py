@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
@@ -39,9 +40,10 @@ def server(
 
 
 def made(server: Server) -> str:
+    """The path of a finished video."""
     done = server.ended(server.video()["id"])
     assert done["status"] == "completed", done
-    return str(done["url"])
+    return urlsplit(done["url"]).path
 
 
 def refused(answer: Any, status: int, code: str) -> None:
