@@ -43,7 +43,7 @@ def made(server: Server) -> str:
     """The path of a finished video."""
     done = server.ended(server.video()["id"])
     assert done["status"] == "completed", done
-    return urlsplit(done["url"]).path
+    return urlsplit(str(done["url"])).path
 
 
 def refused(answer: Any, status: int, code: str) -> None:
