@@ -120,7 +120,6 @@ async def weaken(watching: Watching, viewer: Viewer) -> None:
     """Its receiver says, past the first seconds, that its link carries next to nothing any more: an
     estimate that never fell is no limit."""
     watching.video.estimate(viewer, 5_000_000)
-    watching.video.estimate(viewer, 1)
     watching.now += 5
     await watching.show(70)
     for _ in range(3):
