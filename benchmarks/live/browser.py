@@ -71,10 +71,15 @@ class Players:
     """WHEP players in one page, which lies at `url` for the sake of its origin."""
 
     def __init__(self, browser: Browser, url: str) -> None:
+        self._browser, self._url = browser, url
         self.context = browser.new_context()
         self.page: Page = self.context.new_page()
         self.page.goto(url)
         self.page.evaluate("() => {" + SCRIPT + "}")
+
+    def beside(self) -> "Players":
+        """Another page like this one, in a context of its own."""
+        return Players(self._browser, self._url)
 
     def join(self, url: str, relayed: str | None = None) -> int:
         """The player's number, once its answer is set. Raises playwright's Error."""

@@ -15,22 +15,17 @@ import json
 import multiprocessing
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
 import psutil
 from aiortc import RTCSessionDescription
-from playwright.sync_api import sync_playwright
 
-from benchmarks.live.browser import Players
+from benchmarks.live.browser import Players, served_players
 from onbeat.server.api.memory import EVERY
 from onbeat.server.cli.flags import number, whole
-from tests.e2e.chromium import launch
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.whep_clients import post
 from tests.webrtc.conftest import Receiver
@@ -156,18 +151,10 @@ def main() -> None:
     parser.add_argument("--patience", type=number, default=40.0)
     args = parser.parse_args()
     found: dict[str, Any] = {}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sync_playwright() as playwright,
-        closing(ServerProcess(Path(folder))) as server,
-    ):
-        browser = launch(playwright)
-        if browser is None:
-            parser.exit(1, "there is no chromium in the PATH\n")
-        server.wait_ready()
+    with served_players(parser) as (server, good):
         session = server.post("/v1/sessions", {"prompt": "a red ball over the sea"})
         url = server.url + session["whep_url"]
-        good, page = (Players(browser, server.url + "/v1/models") for _ in range(2))
+        page = good.beside()
         watcher = good.join(url)
         good.first_frame_ms(watcher)
         census = Census(server)
@@ -180,7 +167,6 @@ def main() -> None:
             shown = len(good.times(watcher))
             found[name] = part(name, work, count, census, args.patience)
             found[name]["good_viewer_frames"] = len(good.times(watcher)) - shown
-        browser.close()
     print(json.dumps({"benchmark": "live/churn", **found}))
 
 

@@ -96,6 +96,31 @@ def picture_of(picture: npt.NDArray[np.uint8], index: int, fps: int) -> av.Video
     return frame
 
 
+class PictureSegment:
+    """One segment's pictures, encoded by themselves into a container of their own."""
+
+    def __init__(self, container: OutputContainer, stream: Any, fps: int) -> None:
+        self._container, self._stream = container, stream
+        self._fps, self._frames = fps, 0
+
+    def write(self, frames: Pictures) -> None:
+        for picture in frames:
+            frame = self._fitted(picture_of(picture, self._frames, self._fps))
+            self._container.mux(self._stream.encode(frame))
+            self._frames += 1
+
+    def _fitted(self, frame: av.VideoFrame) -> av.VideoFrame:
+        """The frame as the encoder takes it."""
+        return frame
+
+    def finish(self) -> None:
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+
+    def close(self) -> None:
+        self._container.close()
+
+
 class Voice:
     """Sound of a model, resampled and encoded as it comes."""
 

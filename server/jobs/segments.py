@@ -24,10 +24,10 @@ from onbeat.server.jobs.encode import (
     Check,
     Codec,
     Pictures,
+    PictureSegment,
     Sound,
     Voice,
     add_pictures,
-    picture_of,
     small_picture,
     tags_of,
 )
@@ -67,26 +67,12 @@ def segment_chunks(chunk_frames: int, fps: int) -> int:
     return max(1, round(SEGMENT_SECONDS * fps / chunk_frames))
 
 
-class AvSegment:
+class AvSegment(PictureSegment):
     """Pictures of one codec in MP4, which keeps their instants exactly."""
 
     def __init__(self, path: Path, request: JobRequest, *, codec: Codec) -> None:
-        self._container = av.open(str(path), "w", format="mp4")
-        self._stream = add_pictures(self._container, request, codec)
-        self._fps, self._frames = request.fps, 0
-
-    def write(self, frames: Pictures) -> None:
-        for picture in frames:
-            frame = picture_of(picture, self._frames, self._fps)
-            self._container.mux(self._stream.encode(frame))
-            self._frames += 1
-
-    def finish(self) -> None:
-        self._container.mux(self._stream.encode(None))
-        self._container.close()
-
-    def close(self) -> None:
-        self._container.close()
+        container = av.open(str(path), "w", format="mp4")
+        super().__init__(container, add_pictures(container, request, codec), request.fps)
 
 
 def join_av(

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import av
 
-from onbeat.server.jobs.encode import Check, Pictures, Sound, picture_of
+from onbeat.server.jobs.encode import Check, PictureSegment, Sound
 from onbeat.server.jobs.job import JobRequest
 
 OPTIONS = {"compression_level": "4"}
@@ -21,30 +21,20 @@ DATE = (1980, 1, 1, 0, 0, 0)
 """Of all entries: equal results are equal files."""
 
 
-class PngSegment:
+class PngSegment(PictureSegment):
     """Pictures as PNG in a QuickTime file."""
 
     def __init__(self, path: Path, request: JobRequest) -> None:
-        self._container = av.open(str(path), "w", format="mov")
-        self._stream: Any = self._container.add_stream("png", rate=request.fps, options=OPTIONS)
-        self._stream.width, self._stream.height = request.width, request.height
-        self._stream.pix_fmt = "rgb24"
-        self._fps, self._frames = request.fps, 0
+        container = av.open(str(path), "w", format="mov")
+        stream: Any = container.add_stream("png", rate=request.fps, options=OPTIONS)
+        stream.width, stream.height = request.width, request.height
+        stream.pix_fmt = "rgb24"
+        super().__init__(container, stream, request.fps)
 
-    def write(self, frames: Pictures) -> None:
-        for picture in frames:
-            frame = picture_of(picture, self._frames, self._fps)
-            rgb = frame.reformat(format="rgb24", src_colorspace="ITU601", dst_color_range="JPEG")
-            rgb.pts, rgb.time_base = frame.pts, frame.time_base
-            self._container.mux(self._stream.encode(rgb))
-            self._frames += 1
-
-    def finish(self) -> None:
-        self._container.mux(self._stream.encode(None))
-        self._container.close()
-
-    def close(self) -> None:
-        self._container.close()
+    def _fitted(self, frame: av.VideoFrame) -> av.VideoFrame:
+        rgb = frame.reformat(format="rgb24", src_colorspace="ITU601", dst_color_range="JPEG")
+        rgb.pts, rgb.time_base = frame.pts, frame.time_base
+        return rgb
 
 
 def join_zip(

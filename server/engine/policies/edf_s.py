@@ -197,10 +197,11 @@ class EdfS:
         size, step = sizes[knee(sizes, cost)]
         if not late(now, needed, size, step * margin, 0):
             return size, step, True
-        for work in (needed, [(w[0] + grace, *w[1:]) for w in needed]):
-            for n, t in reversed(sizes if len(needed) <= MANY else sizes[-1:]):
-                if not late(now, work, n, t, 0):
-                    return n, t, True
+        tried = sizes if len(needed) <= MANY else sizes[-1:]
+        if fits := _largest(now, needed, tried):
+            return *fits, True
+        if fits := _largest(now, [(w[0] + grace, *w[1:]) for w in needed], tried):
+            return *fits, True
         most = sizes[-1][0]
         close = [(n, cost.median(n)) for n in range(max(1, most - NEAR), most)]
         self._size_before, step = fewest_late(
@@ -241,6 +242,11 @@ def _over_after(end: float, wanted: Sequence[Candidate]) -> set[str]:
     """Chunks with a valid picture whose time is over before a batch that ends then: the picture
     that they have is on time, a better one is not."""
     return {c.stream for c in wanted if c.optional and c.droppable and c.deadline < end}
+
+
+def _largest(now: float, work: Sequence[Work], sizes: Sequence[Size]) -> Size | None:
+    """The largest size at which no chunk is late."""
+    return next((s for s in reversed(sizes) if not late(now, work, *s, 0)), None)
 
 
 def _cheap(now: float, needed: Sequence[Work], one: Size, usual: Size) -> bool:
