@@ -23,35 +23,23 @@ from aiortc import (
 )
 from aiortc.exceptions import InternalError, InvalidAccessError, InvalidStateError, OperationError
 from aiortc.rtcdtlstransport import RTCDtlsTransport
-from aiortc.rtp import RtcpReceiverInfo
 
 from onbeat.webrtc.broadcast import Broadcast
 from onbeat.webrtc.control import LABEL, ControlChannel, Message
 from onbeat.webrtc.dtls import take_rsa
-from onbeat.webrtc.encoders import OPUS_CLOCK, VIDEO_CLOCK
 from onbeat.webrtc.fragment import Fragment, restart_answer
 from onbeat.webrtc.h264 import restored
+from onbeat.webrtc.hearing import Hearing
 from onbeat.webrtc.ice import drop_sockets, guard_datagrams, host_addresses
 from onbeat.webrtc.ingest import Ingest, InputSink
-from onbeat.webrtc.losses import LossMeter
+from onbeat.webrtc.liveness import Signs, why_close
 from onbeat.webrtc.offer import PARSER_ERRORS, CheckedOffer, Role, check_offer
 from onbeat.webrtc.ports import bind_to
 from onbeat.webrtc.restart import add_candidates, restart
-from onbeat.webrtc.rtcp import (
-    Feedback,
-    NtpClock,
-    SenderReports,
-    hear_repairs,
-    hear_sender,
-    hear_transport,
-)
 from onbeat.webrtc.settings import OfferError, PeerSettings
 from onbeat.webrtc.stamps import Stamps
-from onbeat.webrtc.viewer import PacketTrack
 
 WATCH_PERIOD = 0.25
-QUIET_DEADLINE = 16.0
-"""Seconds of silence allowed while only sound flows: receivers then report each 2.5 to 7.5 s."""
 AIORTC_ERRORS = (InternalError, InvalidAccessError, InvalidStateError, OperationError)
 logger = logging.getLogger(__name__)
 
@@ -109,15 +97,9 @@ class Peer:
         take_rsa(self._pc)
         self._control: ControlChannel | None = None
         self._refused_channels = 0
-        self._ntp = NtpClock()
+        self._hearing = Hearing(broadcast, self._viewer)
         self._created_at = time.monotonic()
         self._connected_at: float | None = None
-        self._heard_at = self._created_at
-        self._reports: dict[str, RtcpReceiverInfo] = {}
-        self._estimate: int | None = None
-        self._round_trip: float | None = None
-        self.stamps: Stamps | None = None
-        self._losses, self._pictures_lost = LossMeter(), 0
         self._watch_task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._pc.on("connectionstatechange", self._on_state)
@@ -129,6 +111,11 @@ class Peer:
         if self._closing is not None:
             return "closed" if self.closed.is_set() else "closing"
         return "connecting" if self._connected_at is None else "connected"
+
+    @property
+    def stamps(self) -> Stamps | None:
+        """Of the pictures that are sent to it; None for one that takes none."""
+        return self._hearing.stamps
 
     @property
     def publishes(self) -> bool:
@@ -150,7 +137,7 @@ class Peer:
 
     def stats(self) -> dict[str, Any]:
         """Figures of this connection; times in milliseconds, None where not known yet."""
-        now, viewer, video = time.monotonic(), self._viewer, self._reports.get("video")
+        now, viewer = time.monotonic(), self._viewer
         return {
             "id": self.id,
             "state": self.state,
@@ -162,16 +149,11 @@ class Peer:
             "age_s": now - self._created_at,
             "connect_ms": _since(self._created_at, self._connected_at),
             "first_frame_ms": _since(self._created_at, viewer.first_frame_at),
-            "heard_ms_ago": 1e3 * (now - self._heard_at),
+            "heard_ms_ago": 1e3 * (now - self._hearing.heard_at),
             "video_frames_sent": viewer.video.sent if viewer.video is not None else 0,
             "audio_packets_sent": viewer.audio.sent if viewer.audio is not None else 0,
             "queue_overflows": viewer.overflows,
-            "pictures_lost": self._pictures_lost,
-            "estimate_bps": self._estimate,
-            "round_trip_ms": None if self._round_trip is None else 1e3 * self._round_trip,
-            "fraction_lost": self._losses.share,
-            "packets_lost": None if video is None else video.packets_lost,
-            "jitter_ms": None if video is None else video.jitter / 90,
+            **self._hearing.figures(),
             "input": self._ingest.stats() if self._ingest is not None else None,
             "control_open": self._control is not None and self._control.open,
             "messages": self._control.received if self._control is not None else 0,
@@ -183,7 +165,7 @@ class Peer:
     async def _negotiate(self, checked: CheckedOffer) -> None:
         for track in (self._viewer.audio, self._viewer.video):
             if track is not None:
-                self._hear(self._pc.addTrack(track), track)
+                self._hearing.on_sender(self._pc.addTrack(track), track)
         takes = checked.sends if self._ingest is not None else frozenset()
         for kind in sorted(
             takes - {transceiver.kind for transceiver in self._pc.getTransceivers()}
@@ -238,7 +220,7 @@ class Peer:
         for transport in self._transports():
             connection = transport.transport._connection
             bind_to(connection, addresses, settings.ports, settings.public_address)
-            hear_transport(transport, self._on_alive, self._on_picture_lost)
+            self._hearing.on_transport(transport)
 
     def _transports(self) -> set[RTCDtlsTransport]:
         found = {each.receiver.transport for each in self._pc.getTransceivers()}
@@ -248,53 +230,13 @@ class Peer:
         for transport in self._transports():
             yield transport.transport._connection
 
-    def _hear(self, sender: RTCRtpSender, track: PacketTrack) -> None:
-        rate = VIDEO_CLOCK if track.kind == "video" else OPUS_CLOCK
-
-        def ticks_ahead() -> int | None:
-            at, last = self._broadcast.media_time(), track.last_pts
-            return None if at is None or last is None else round(at * rate) - last
-
-        def report(info: RtcpReceiverInfo) -> None:
-            self._reports[track.kind] = info
-            if track.kind == "video":
-                self._note_losses(info)
-            reports.hear(info)
-            self._round_trip = reports.round_trip
-
-        if track.kind == "video":
-            self.stamps = Stamps(sender, track)
-        reports = SenderReports(sender, ticks_ahead, self._ntp)
-        feedback = Feedback(
-            picture_lost=self._on_picture_lost, estimate=self._on_estimate, report=report
-        )
-        hear_sender(sender, feedback)
-        if track.kind == "video":
-            hear_repairs(sender, self._on_picture_lost)
-
-    def _note_losses(self, info: RtcpReceiverInfo) -> None:
-        now = time.monotonic()
-        share = self._losses.hear(info.highest_sequence, info.packets_lost, now)
-        if share is not None:
-            self._broadcast.lost(self._viewer, share)
-
     # ---- what happens to it ------------------------------------------------------------------
-
-    def _on_alive(self) -> None:
-        self._heard_at = time.monotonic()
-
-    def _on_picture_lost(self) -> None:
-        self._pictures_lost += 1
-        self._broadcast.request_keyframe(self._viewer)
-
-    def _on_estimate(self, bits_per_second: int) -> None:
-        self._estimate = bits_per_second
-        self._broadcast.estimate(self._viewer, bits_per_second)
 
     def _on_state(self) -> None:
         state = self._pc.connectionState
         if state == "connected" and self._connected_at is None:
-            self._connected_at = self._heard_at = time.monotonic()
+            self._connected_at = time.monotonic()
+            self._hearing.alive()
             if self._ingest is not None:
                 self._ingest.start()
         elif state in ("failed", "closed"):
@@ -323,43 +265,20 @@ class Peer:
                 self._begin_close(reason)
 
     def _why_close(self, now: float) -> str | None:
-        settings, control = self._settings, self._control
         if self._viewer.ended.is_set():
             return "broadcast ended"
-        if self._connected_at is None:
-            late = now - self._created_at > settings.connect_deadline
-            return "not connected in time" if late else None
-        if self._is_silent(now):
-            return "receiver silent"
-        if self._stopped_sending(now):
-            return "publisher silent"
-        pinged = control is not None and control.pinged
-        silent = now - self._last_heard()
-        return "heartbeat lost" if pinged and silent > settings.heartbeat_deadline else None
-
-    def _last_heard(self) -> float:
-        """The last sign of life: authenticated RTCP or a message."""
-        return max(self._heard_at, (self._control and self._control.last_at) or 0.0)
-
-    def _is_silent(self, now: float) -> bool:
-        """No RTCP, and no message, for longer than a receiver of what is sent would take.
-
-        Only while something is sent: a receiver of nothing has nothing to report.
-        """
-        deadline = self._settings.silence_deadline
-        sent = self._viewer.last_sent_at
-        heard = self._last_heard()
-        if now - heard <= deadline or not sent or now - max(sent.values()) > 1.0:
-            return False
-        video_flows = now - sent.get("video", float("-inf")) < 1.0
-        return now - heard > (deadline if video_flows else max(deadline, QUIET_DEADLINE))
-
-    def _stopped_sending(self, now: float) -> bool:
-        """A publisher that only sends, and from which nothing has come for a while."""
-        if self._ingest is None or self._viewer.video is not None or self._viewer.audio is not None:
-            return False
-        heard = max(self._heard_at, self._ingest.last_packet_at or 0.0)
-        return now - heard > self._settings.silence_deadline
+        control, ingest, viewer = self._control, self._ingest, self._viewer
+        message_at = 0.0 if control is None else control.last_at or 0.0
+        signs = Signs(
+            created_at=self._created_at,
+            connected_at=self._connected_at,
+            heard_at=max(self._hearing.heard_at, message_at),
+            sent=viewer.last_sent_at,
+            pinged=control is not None and control.pinged,
+            media_at=None if ingest is None else ingest.last_packet_at,
+            only_publishes=ingest is not None and viewer.video is None and viewer.audio is None,
+        )
+        return why_close(signs, self._settings, now)
 
     def _begin_close(self, reason: str) -> "asyncio.Task[None]":
         if self._closing is None:

@@ -19,7 +19,7 @@ PROMPTS = (
     "a green star rolling in the snow",
     "a yellow heart pulsing in the desert",
 )
-SECONDS = 30
+SECONDS = 10
 SYNC_MS = 40.0
 BROWSER_SYNC_MS = 100.0
 """Of what four browsers play that share two cores with the server: their own buffers count too."""
