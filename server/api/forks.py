@@ -25,4 +25,5 @@ async def fork(
         owner=owner,
         fork_of=parent,
         transition=body.transition,
+        fps=parent.rate.asked,
     )

@@ -6,6 +6,7 @@ What it is not: admission, which is the engine's.
 import secrets
 
 from onbeat.server.api.errors import ApiError, invalid, unavailable
+from onbeat.server.api.frame_rate import rates_of
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.schemas import SessionCreate
 from onbeat.server.api.steering import Control
@@ -49,6 +50,13 @@ def check_fixed(param: str, value: int | None, only: int) -> None:
         raise invalid(param, value, f"allowed: {only}")
 
 
+def check_rate(value: int | None, ready: EngineReady) -> None:
+    """Pictures a second that are sent. Raises ApiError 422."""
+    allowed = rates_of(ready)
+    if value is not None and value not in allowed:
+        raise invalid("fps", value, f"allowed: {', '.join(map(str, allowed))}")
+
+
 def check_negative_prompt(value: str | None) -> None:
     """Few-step consistency models run without guidance. Raises ApiError 422 unless empty."""
     if value:
@@ -74,7 +82,9 @@ def check_guidance(value: float | None, param: str = "guidance") -> None:
 def controls_of(ready: EngineReady) -> list[str]:
     """The fields of `Control` that the served model takes."""
     filmed = ["strength"] if ready.takes_reference else []
-    return ["prompt", "transition", "blend_chunks", "seed", "steps", *filmed, "paused", "reset"]
+    slower = ["fps"] if len(rates_of(ready)) > 1 else []
+    words = ["prompt", "transition", "blend_chunks"]
+    return [*words, "seed", "steps", *filmed, *slower, "paused", "reset"]
 
 
 def transition_without_prompt(name: str) -> ApiError:
@@ -93,7 +103,7 @@ def check_control(control: Control, ready: EngineReady, mode: str) -> None:
     check_steps("steps", control.steps, ready)
     check_negative_prompt(control.negative_prompt)
     check_guidance(control.guidance)
-    check_fixed("fps", control.fps, ready.fps)
+    check_rate(control.fps, ready)
     check_strength(mode, control.strength)
 
 
@@ -135,7 +145,7 @@ def check_session(body: SessionCreate, ready: EngineReady) -> int:
     check_mode(body, ready)
     check_strength(body.mode, body.strength)
     check_negative_prompt(body.negative_prompt)
-    check_fixed("fps", body.fps, ready.fps)
+    check_rate(body.fps, ready)
     check_fixed("width", body.width, ready.width)
     check_fixed("height", body.height, ready.height)
     return check_steps("num_inference_steps", body.num_inference_steps, ready)

@@ -142,7 +142,7 @@ class Recordings:
             audio=body.audio,
             width=session.ready.width,
             height=session.ready.height,
-            fps=session.ready.fps,
+            fps=session.rate.asked,
             created_at=int(time.time()),
         )
         try:

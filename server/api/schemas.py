@@ -26,7 +26,7 @@ MAX_REFERENCE = 11_500_000
 
 
 class SessionCreate(Strict):
-    """What POST /v1/sessions takes. Sizes and rates are the model's; others are refused."""
+    """What POST /v1/sessions takes. Sizes are the model's; others are refused."""
 
     prompt: AnyText
     model: str | None = Field(None, max_length=200)
@@ -41,6 +41,7 @@ class SessionCreate(Strict):
     fit: Literal["cover", "contain"] = "cover"
     """Of video-to-video: fill the model's size and cut, or show all on black."""
     fps: Whole | None = None
+    """Pictures a second that are sent: the model's rate, or one of its whole shares."""
     width: Whole | None = None
     height: Whole | None = None
     audio: bool = True

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from onbeat.server.api.camera import Camera
 from onbeat.server.api.errors import ApiError
+from onbeat.server.api.frame_rate import FrameRate
 from onbeat.server.api.ice_session import IceSession
 from onbeat.server.api.links import LinkLadder, ViewerLink
 from onbeat.server.api.measures import SessionMeter
@@ -88,6 +89,7 @@ class Session:
         self.ready = ready
         self.prompt, self.seed, self.steps, self.audio = prompt, seed, steps, audio
         self.plain = plain
+        self.rate = FrameRate(ready)
         self.broadcast = broadcast
         self.meter = SessionMeter()
         self.pictures = Pictures()
@@ -174,7 +176,7 @@ class Session:
             seed=self.seed,
             num_inference_steps=self.steps,
             audio=self.audio,
-            fps=self.ready.fps,
+            fps=self.rate.asked,
             width=self.ready.width,
             height=self.ready.height,
             created_at=self.created_at,

@@ -11,6 +11,7 @@ from typing import Any
 
 from onbeat.server.api.camera import Camera
 from onbeat.server.api.errors import ApiError, not_found, unavailable
+from onbeat.server.api.frame_rate import FrameRate
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.limits import check_control, served
 from onbeat.server.api.media import Media
@@ -38,7 +39,6 @@ from onbeat.server.engine.messages import (
 )
 from onbeat.server.vocabulary import Prompt, Transition
 from onbeat.webrtc.fitting import Fit
-from onbeat.webrtc.media import MediaChunk
 
 OPEN_SECONDS = 10.0
 APPLY_SECONDS = 2.0
@@ -96,13 +96,15 @@ class SessionManager:
         transition: Transition | None = None,
         video_input: VideoInput | None = None,
         fit: Fit = "cover",
+        fps: int | None = None,
     ) -> Session:
         """A session that the engine has admitted, or lets wait for room if `wait`. Raises ApiError
         503 if it has not.
 
         `reference`: packed media that it goes on from; `fork_of`: whose history it begins with;
         `transition`: how a fork takes up a prompt of its own. `video_input`: it is made from what a
-        publisher sends, fitted by the rule `fit`; a fork from what its parent is made from.
+        publisher sends, fitted by the rule `fit`; a fork from what its parent is made from. `fps`:
+        pictures a second that are sent, the model's if None.
         """
         limit = self._settings.max_sessions
         if len(self._sessions) >= limit:
@@ -118,6 +120,7 @@ class SessionManager:
             broadcast=self._media.broadcast(ready),
         )
         session.user_paused, session.owner = paused, owner
+        session.rate = FrameRate(ready, fps)
         video_input = self._filmed(session, video_input, fit, fork_of)
         self._sessions[session.id] = session
         self._hub.attach(session.stream_id, self._sink)
@@ -186,6 +189,7 @@ class SessionManager:
         session.seed = control.seed if control.seed is not None else session.seed
         session.steps = control.steps if control.steps is not None else session.steps
         session.strength = control.strength if control.strength is not None else session.strength
+        session.rate.ask(control.fps, revision)
         session.user_paused = session.user_paused if control.paused is None else control.paused
         session.rested()
         self._hub.send(
@@ -348,15 +352,7 @@ class SessionManager:
         session.refuse(error)
 
     def _deliver(self, session: Session, event: ChunkReady, payload: ChunkPayload) -> None:
-        chunk = MediaChunk(
-            index=event.chunk,
-            frames=payload.frames,
-            audio=payload.audio if session.audio else payload.audio * 0,
-            fps=session.ready.fps,
-            sample_rate=session.ready.sample_rate,
-            playout_at=event.playout_at,
-            revision=event.revision,
-        )
+        chunk = session.rate.chunk(event, payload, audio=session.audio)
         session.pictures.add(chunk)
         session.broadcast.push(chunk)
         session.engine_down = False

@@ -57,6 +57,7 @@ async def create_session(
         paused=body.paused,
         video_input=video_input(body),
         fit=body.fit,
+        fps=body.fps,
     )
     return session.view()
 

@@ -26,7 +26,7 @@ class Spans:
 
     def frames(self, session: Session, records: Iterable[FrameRecord]) -> None:
         for record in records:
-            late = record.lateness > 1 / session.ready.fps
+            late = record.lateness > 1 / session.rate.asked
             chosen = record.chunk % EVERY_CHUNKS == 0 and record.number == 0
             if late or chosen:
                 self._frame(session, record, late=late)

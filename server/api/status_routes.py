@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from onbeat.server.api.errors import ApiError
+from onbeat.server.api.frame_rate import rates_of
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import controls_of, modes_of, served
 from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview, session_detail
@@ -70,6 +71,7 @@ def _model(front: Front, announced: EngineReady) -> dict[str, Any]:
         "owned_by": "onbeat",
         "sizes": [f"{announced.width}x{announced.height}"],
         "fps": announced.fps,
+        "frame_rates": rates_of(announced),
         "chunk_frames": announced.chunk_frames,
         "sample_rate": announced.sample_rate,
         "modes": modes_of(announced),

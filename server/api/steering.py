@@ -65,7 +65,7 @@ class Control(Strict):
     strength: Number | None = None
     """Of video-to-video: how much is drawn anew, above 0 up to 1."""
     fps: Whole | None = None
-    """A rate that the model has."""
+    """Pictures a second that are sent: the model's rate, or one of its whole shares."""
     paused: bool | None = None
     reset: Literal[True] | None = None
     """The next chunk begins a new scene."""

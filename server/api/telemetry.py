@@ -239,7 +239,7 @@ class Telemetry:
         return {
             "sessions": len(sessions),
             "viewers": sum(len(session.viewers) for session in sessions),
-            "fps_target": sum(s.ready.fps for s in sessions if s.viewers and not s.paused),
+            "fps_target": sum(s.rate.asked for s in sessions if s.viewers and not s.paused),
             "frames_due": self.frames_due,
             "frames_on_time": self.frames_on_time,
             "on_time_ratio_10s": ratio(self._on_time.total(now), self._due.total(now)),
@@ -309,7 +309,7 @@ def session_overview(session: Session, now: float) -> dict[str, Any]:
         **_health(session, now),
         "chunks_by_steps": {str(n): c for n, c in sorted(session.meter.by_steps.items())},
         "stages_ms": session.meter.stage_medians(),
-        "fps": session.ready.fps,
+        "fps": session.rate.asked,
         "client": [viewer.stats for viewer in list(session.viewers.values())[:8]],
     }
 

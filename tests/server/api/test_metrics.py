@@ -69,6 +69,9 @@ class Counted:
             self.seen += len(detail)
 
 
+JOBS_DONE = "onbeat_job_duration_seconds_count{completed}"
+
+
 def test_every_histogram_counts_the_events_of_a_scripted_run(server: Server) -> None:
     counted = Counted(server)
     made = [server.session() for _ in range(2)]
@@ -77,6 +80,7 @@ def test_every_histogram_counts_the_events_of_a_scripted_run(server: Server) -> 
     server.http.patch(f"/v1/sessions/{made[0]['id']}", json={"seed": 4})
     jobs = [server.ended(server.video()["id"]) for _ in range(3)]
     until(lambda: counted.frames > 3 * CHUNK_FRAMES)
+    until(lambda: scraped(server)[JOBS_DONE] == len(jobs))  # counted after their state is told
     server.engine.silent.set()
     for peer in server.media.peers:
         frames = [[4500 * n, 20.0, 5.0] for n in range(2 * CHUNK_FRAMES)]

@@ -121,9 +121,9 @@ def test_a_session_that_ends_while_an_offer_is_answered(start_server: StartServe
 class Channel:
     """A viewer's end of the data channel."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, **body: Any) -> None:
         self._server = server
-        self.made = server.session()
+        self.made = server.session(**body)
         join(server, self.made["duplex_url"])
         self.peer: FakePeer = server.media.peers[-1]
 
