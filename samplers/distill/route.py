@@ -2,7 +2,7 @@
 
 What it is: which stage reads and writes which folder under `out`, and the packing of the weights
 file. What it is not: the stages. Route: ae, audio,
-attributes, teacher, consistency, pack.
+attributes, cover, teacher, consistency, pack.
 """
 
 import json
@@ -19,10 +19,13 @@ from onbeat.samplers.distill.attribute_loss import AttributeLoss
 from onbeat.samplers.distill.attribute_training import load_attributes, train_attributes
 from onbeat.samplers.distill.audio_training import train_audio_codec
 from onbeat.samplers.distill.consistency import Recipe
+from onbeat.samplers.distill.cover import load_cover, train_cover
+from onbeat.samplers.distill.losses import Extra
+from onbeat.samplers.distill.motion_loss import MotionLoss, beside
 from onbeat.samplers.distill.student import train_student
 from onbeat.samplers.distill.teacher import Codecs, start, train_pictures, train_sequences
 
-STAGES = ("ae", "audio", "attributes", "teacher", "consistency", "pack")
+STAGES = ("ae", "audio", "attributes", "cover", "teacher", "consistency", "pack")
 STEPPED = ("teacher", "consistency")
 """Stages that can run for a number of steps instead of minutes."""
 PICTURE_SHARE = 0.5
@@ -55,6 +58,8 @@ def run_stage(
         train_audio_codec(minutes, out / "audio", seed, resume)
     elif stage == "attributes":
         train_attributes(load_codecs(out), out / "attributes", seed)
+    elif stage == "cover":
+        train_cover(load_codecs(out), out / "cover", seed)
     elif stage == "teacher":
         _teacher(minutes, out, seed, resume, steps)
     elif stage == "consistency":
@@ -64,7 +69,7 @@ def run_stage(
 
 
 def _teacher(minutes: float, out: Path, seed: int, resume: bool, steps: int | None) -> None:
-    codecs, extra = load_codecs(out), attribute_loss(out)
+    codecs, extra = load_codecs(out), extra_loss(out)
     first = minutes * PICTURE_SHARE
     pictures = None if steps is None else max(1, round(steps * PICTURE_SHARE))
     train_pictures(
@@ -92,7 +97,7 @@ def _student(minutes: float, out: Path, seed: int, resume: bool, steps: int | No
         resume=resume,
         teacher=teacher,
         recipe=RECIPE,
-        extra=attribute_loss(out),
+        extra=extra_loss(out),
         steps=steps,
     )
 
@@ -110,6 +115,12 @@ def attribute_loss(out: Path) -> AttributeLoss:
     return AttributeLoss(
         net=load_attributes(_needed(out / "attributes" / "model.safetensors", "attributes"))
     )
+
+
+def extra_loss(out: Path) -> Extra:
+    """What stands beside the velocity loss: what pictures show, and where it is."""
+    net = load_cover(_needed(out / "cover" / "model.safetensors", "cover"))
+    return beside(attribute_loss(out), MotionLoss(net=net))
 
 
 def pack_weights(out: Path, target: Path, seed: int) -> Path:

@@ -25,7 +25,7 @@ Codecs = tuple[VideoCodec, AudioCodec]
 Loss = Callable[[Networks, Clips, int, torch.Generator], Tensor]
 
 PICTURES = Cut(chunks=2, lead=1, tail=2, change_probability=0.0, one_object=0.8)
-SEQUENCES = Cut(chunks=15, change_probability=0.35, one_object=0.5)
+SEQUENCES = Cut(chunks=15, change_probability=0.1, one_object=0.75)
 PICTURE_CAPACITY, SEQUENCE_CAPACITY = 16_000, 4_000
 PICTURE_PIECE, PICTURE_COPIES = 8, 8
 """Clips of one piece of single chunks, and noisy copies of each."""

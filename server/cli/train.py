@@ -11,6 +11,7 @@ class Stage(StrEnum):
     AE = "ae"
     AUDIO = "audio"
     ATTRIBUTES = "attributes"
+    COVER = "cover"
     TEACHER = "teacher"
     CONSISTENCY = "consistency"
     PACK = "pack"
