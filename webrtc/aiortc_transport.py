@@ -85,6 +85,10 @@ class _AiortcPeer:
     def closed(self) -> bool:
         return self._peer.state in ("closing", "closed")
 
+    @property
+    def connected(self) -> bool:
+        return self._peer.state == "connected"
+
     def send(self, message: dict[str, Any]) -> None:
         self._peer.send(message)
 

@@ -69,6 +69,11 @@ class PeerPort(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    @property
+    def connected(self) -> bool:
+        """Whether media can flow: the other side has finished what its offer began."""
+        ...
+
     def send(self, message: dict[str, Any]) -> None:
         """Lost if the viewer has no data channel, or does not read."""
 

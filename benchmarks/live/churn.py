@@ -2,11 +2,12 @@
 
 `python -m benchmarks.live.churn [--offers 500] [--vanish 200] [--cycles 600]`
 
-A real server with one session that a good viewer in Chromium watches all the while. Offers that
-nobody finishes; clients killed with -9, ten a process; and a page that starts and stops. After each
-part the server is left alone until its sockets and threads are back where they began, at most
-`--patience` seconds, and then until it has given its memory back. Figures are of the second half of
-each part, so that what is only made once does not count; memory is the growth a cycle.
+A real server with one session that a good viewer in Chromium watches all the while, beside a good
+client that joins again and again. Offers that nobody finishes; clients killed with -9, ten a
+process; and a page that starts and stops. After each part the server is left alone until its
+sockets, threads and tasks are back where they began, at most `--patience` seconds, and then until
+it has given its memory back. Figures are of the second half of each part, so that what is only made
+once does not count; memory is the growth a cycle.
 """
 
 import argparse
@@ -14,16 +15,20 @@ import asyncio
 import json
 import multiprocessing
 import os
+import re
 import signal
 import time
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 from urllib.error import HTTPError
 
 import psutil
 from aiortc import RTCSessionDescription
+from playwright.sync_api import Error as PlaywrightError
 
 from benchmarks.live.browser import Players, served_players
+from benchmarks.live.figures import quantile
 from onbeat.server.api.memory import EVERY
 from onbeat.server.cli.flags import number, whole
 from tests.e2e.server_process import ServerProcess
@@ -31,6 +36,12 @@ from tests.e2e.whep_clients import post
 from tests.webrtc.conftest import Receiver
 
 AT_ONCE = 10
+RETURN = ("descriptors", "threads", "viewers", "tasks")
+"""What has to be back; pages rise and fall with the stream itself, up to its window."""
+
+
+Meanwhile = Callable[[], None]
+"""What the good client does while others misbehave; returns within a second or two."""
 
 
 async def _offers(url: str, count: int) -> None:
@@ -46,7 +57,7 @@ async def _offers(url: str, count: int) -> None:
             except HTTPError as error:
                 if error.code != 503:
                     raise
-                await asyncio.sleep(1.0)  # full of unfinished ones: as it should be
+                await asyncio.sleep(1.0)  # full of unfinished ones that are too new to be given up
 
 
 async def _play(url: str, count: int) -> None:
@@ -67,18 +78,22 @@ def vanishing_process(url: str, count: int) -> None:
     asyncio.run(_play(url, count))
 
 
-def unfinished(url: str, count: int) -> None:
-    _in_process(offers_process, url, count)
+def unfinished(url: str, count: int, meanwhile: Meanwhile) -> None:
+    _in_process(offers_process, url, count, meanwhile)
 
 
-def vanish(url: str, count: int) -> None:
+def vanish(url: str, count: int, meanwhile: Meanwhile) -> None:
     for start in range(0, count, AT_ONCE):
-        _in_process(vanishing_process, url, min(AT_ONCE, count - start))
+        _in_process(vanishing_process, url, min(AT_ONCE, count - start), meanwhile)
 
 
-def _in_process(work: Callable[[str, int], None], url: str, count: int) -> None:
+def _in_process(
+    work: Callable[[str, int], None], url: str, count: int, meanwhile: Meanwhile
+) -> None:
     process = multiprocessing.get_context("spawn").Process(target=work, args=(url, count))
     process.start()
+    while process.is_alive():
+        meanwhile()
     process.join()
 
 
@@ -91,6 +106,32 @@ def start_stop(players: Players, url: str, count: int) -> None:
         players.page.evaluate("n => { players[n].times = []; players[n].pc = null; }", player)
 
 
+class Good:
+    """A client that joins, sees a picture and leaves properly, again and again."""
+
+    def __init__(self, players: Players, url: str) -> None:
+        self._players, self._url = players, url
+        self.waits: list[float] = []
+        self.failed = 0
+
+    def join(self) -> None:
+        try:
+            player = self._players.join(self._url)
+            self.waits.append(self._players.first_frame_ms(player))
+            self._players.leave(player)
+        except PlaywrightError:
+            self.failed += 1
+        self._players.wait(0.5)
+
+    def take(self) -> dict[str, Any]:
+        """Figures since the last time."""
+        found: dict[str, Any] = {"joins": len(self.waits), "failed": self.failed}
+        if self.waits:
+            found |= {"p50_ms": quantile(self.waits, 0.5), "max_ms": quantile(self.waits, 1)}
+        self.waits, self.failed = [], 0
+        return found
+
+
 class Census:
     """What the server's front process holds."""
 
@@ -100,11 +141,18 @@ class Census:
     def read(self) -> dict[str, int]:
         overview = self._server.get("/v1/overview")
         return {
+            "tasks": self._tasks(),
             "descriptors": self._process.num_fds(),
             "threads": self._process.num_threads(),
             "viewers": overview["live"]["viewers"],
             "pages": overview["engine"]["pages_used"],
         }
+
+    def _tasks(self) -> int:
+        """Of the event loop, as counted within the last second."""
+        with urllib.request.urlopen(f"{self._server.url}/metrics", timeout=10) as answer:
+            (found,) = re.findall(rb"^onbeat_event_loop_tasks (\S+)", answer.read(), re.M)
+        return round(float(found))
 
     def rss(self) -> int:
         return int(self._process.memory_info().rss)
@@ -114,7 +162,7 @@ class Census:
         began = time.monotonic()
         while True:
             now = self.read()
-            back = all(now[name] <= like[name] for name in like if name != "pages")
+            back = all(now[name] <= like[name] for name in RETURN)
             if back or time.monotonic() - began > patience:
                 return now
             time.sleep(0.5)
@@ -154,19 +202,20 @@ def main() -> None:
     with served_players(parser) as (server, good):
         session = server.post("/v1/sessions", {"prompt": "a red ball over the sea"})
         url = server.url + session["whep_url"]
-        page = good.beside()
+        page, other = good.beside(), Good(good.beside(), url)
         watcher = good.join(url)
         good.first_frame_ms(watcher)
         census = Census(server)
         parts: dict[str, tuple[Callable[[int], None], int]] = {
-            "unfinished": (lambda n: unfinished(url, n), args.offers),
-            "vanished": (lambda n: vanish(url, n), args.vanish),
+            "unfinished": (lambda n: unfinished(url, n, other.join), args.offers),
+            "vanished": (lambda n: vanish(url, n, other.join), args.vanish),
             "start_stop": (lambda n: start_stop(page, url, n), args.cycles),
         }
         for name, (work, count) in parts.items():
             shown = len(good.times(watcher))
             found[name] = part(name, work, count, census, args.patience)
             found[name]["good_viewer_frames"] = len(good.times(watcher)) - shown
+            found[name]["good_joins"] = other.take()
     print(json.dumps({"benchmark": "live/churn", **found}))
 
 

@@ -146,7 +146,7 @@ class Front:
         self.telemetry.errors = self._errors()
         self.telemetry.tick(now)
         if self.telemetry.cpu is not None:
-            self.metrics.system.cpu(self.telemetry.cpu)
+            self.metrics.system.sampled(self.telemetry.cpu)
         if self._trimmer.due(sum(len(each.viewers) for each in self.sessions.all()), now):
             await asyncio.to_thread(give_back)
         if count % STATUS_TICKS == 0:

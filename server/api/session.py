@@ -41,6 +41,7 @@ class Viewer:
 
     def __init__(self, peer: PeerLike, kind: str = "viewer") -> None:
         self.id = new_id(kind)
+        self.since = time.monotonic()
         self.peer = peer
         self.ice = IceSession()
         self.event_streams: dict[str, frozenset[str]] = {}

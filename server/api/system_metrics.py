@@ -1,9 +1,10 @@
-"""The Prometheus metrics of the process: answers by class, warnings in the log, shares of the CPU.
+"""The Prometheus metrics of the process: answers, warnings in the log, tasks, shares of the CPU.
 
 A part of metrics.py. Labels are bounded: classes of HTTP statuses, levels of the log, three users
 of the processor.
 """
 
+import asyncio
 import logging
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
@@ -29,6 +30,9 @@ class SystemMetrics:
         self._cpu = Gauge(
             "onbeat_cpu_ratio", "Share of all cores by user", ("user",), registry=registry
         )
+        self._tasks = Gauge(
+            "onbeat_event_loop_tasks", "Tasks of the front's event loop", registry=registry
+        )
         ProcessCollector(namespace="onbeat", registry=registry)
         for each in CLASSES:
             self._answers.labels(each)
@@ -48,7 +52,9 @@ class SystemMetrics:
         self._logged.labels(level).inc()
         self.counts[level] += 1
 
-    def cpu(self, shares: CpuShares) -> None:
+    def sampled(self, shares: CpuShares) -> None:
+        """Once a second, on the event loop."""
+        self._tasks.set(len(asyncio.all_tasks()))
         for user in ("front", "engine", "others"):
             self._cpu.labels(user).set(getattr(shares, user))
 

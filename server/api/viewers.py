@@ -16,6 +16,9 @@ from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.session import Session, Viewer
 from onbeat.server.api.sessions import SessionManager
 
+UNFINISHED_KEEPS = 1.0
+"""Seconds for which an offer keeps its place, though another one wants it."""
+
 
 class Viewers:
     """Joins and leaves of all sessions. Runs on the event loop."""
@@ -43,18 +46,32 @@ class Viewers:
 
     async def join(self, session: Session, offer: str, *, duplex: bool) -> Viewer:
         """Answers an offer. Raises ApiError: 503 when full, 4xx for an offer that is not taken."""
-        connected = sum(len(s.viewers) for s in self._sessions.all())
-        if connected + self._joining >= self._max:
-            self._count_refusal("viewers")
-            raise unavailable("capacity", f"{self._max} viewers are connected, the most allowed.")
-        if session.first_offer is None:
-            session.first_offer = time.monotonic()
         self._joining += 1
         try:
+            await self._make_room()
+            if session.first_offer is None:
+                session.first_offer = time.monotonic()
             with refusing(viewing=True):
                 return await self._answer(session, offer, duplex=duplex)
         finally:
             self._joining -= 1
+
+    async def _make_room(self) -> None:
+        """A place, if need be that of the offer that has waited longest for its sender to go on:
+        whoever posts offers and leaves cannot keep the others out. Raises ApiError 503."""
+        here = [(s, v) for s in self._sessions.all() for v in s.viewers.values()]
+        if sum(not v.peer.closed for _, v in here) + self._joining <= self._max:
+            return
+        oldest = min(
+            ((s, v) for s, v in here if not v.peer.connected and not v.peer.closed),
+            key=lambda each: each[1].since,
+            default=None,
+        )
+        if oldest is None or time.monotonic() - oldest[1].since < UNFINISHED_KEEPS:
+            self._count_refusal("viewers")
+            raise unavailable("capacity", f"{self._max} viewers are connected, the most allowed.")
+        session, viewer = oldest
+        await self.leave(session, viewer)
 
     async def _answer(self, session: Session, offer: str, *, duplex: bool) -> Viewer:
         holder: list[Viewer] = []

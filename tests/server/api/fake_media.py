@@ -117,6 +117,7 @@ class FakePeer:
         self.quiet = 0.0
         self.state = LinkState()
         self.closed = False
+        self.connected = True
         self.answer = ANSWER
 
     def send(self, message: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from onbeat.server.api import viewers
 from tests.server.api.conftest import Server, StartServer, until
 from tests.server.api.fake_media import ANSWER, OFFER, FakeMedia, FakePeer
 from tests.server.api.test_sessions import error_of
@@ -82,6 +83,26 @@ def test_the_most_viewers(start_server: StartServer) -> None:
     assert "retry-after" in full.headers
     server.http.delete(where)
     join(server, url)
+
+
+def test_offers_that_nobody_finishes_keep_no_place(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewers, "UNFINISHED_KEEPS", 30.0)
+    server = start_server(max_viewers=3)
+    url = server.session()["whep_url"]
+    where = [join(server, url).headers["location"] for _ in range(3)]
+    for peer in server.media.peers[1:]:
+        peer.connected = False
+    full = server.http.post(url, content=OFFER, headers=SDP)
+    assert full.status_code == 503, "they are too new to be given up"
+    monkeypatch.setattr(viewers, "UNFINISHED_KEEPS", 0.0)
+    join(server, url)
+    assert [peer.closed for peer in server.media.peers] == [False, True, False, False]
+    assert server.http.get(where[1]).status_code == 404
+    server.media.peers[2].connected = True
+    full = server.http.post(url, content=OFFER, headers=SDP)
+    assert full.status_code == 503, "those who are connected stay"
 
 
 def test_a_viewer_that_vanishes_makes_room(start_server: StartServer) -> None:
