@@ -39,7 +39,8 @@ def word_rows(word: str, buckets: int) -> list[int]:
 def tokenise(prompt: str, slots: int, buckets: int, spelled: int = 0) -> Tensor:
     """int64 [slots, PIECES] table rows of a prompt, PAD where there is nothing; words past the last
     slot are dropped. Bit i of `spelled` makes word i be read by its letters (training only)."""
-    rows = torch.full((slots, PIECES), PAD)
+    with torch.inference_mode(False):  # what serving leaves in the cache, training may read
+        rows = torch.full((slots, PIECES), PAD)
     words = words_of(prompt)[:slots]
     if not words:
         rows[0, 0] = NULL

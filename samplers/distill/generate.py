@@ -5,19 +5,16 @@ over its own small cache, for samples and measurements. What it is not: scheduli
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from onbeat.kernels.paged_attention import KVPages
-from onbeat.models.spec import CausalModel, EncodedPrompt, ModelSpec
-from onbeat.samplers.consistency import (
-    commit_latents,
-    latents_of,
-    start_rows,
-    step_rows,
-    times_of,
-)
+from onbeat.models.spec import CausalModel, EncodedPrompt, Latents, ModelSpec
+from onbeat.samplers.consistency import commit_latents, latents_of, start_rows, times_of
+from onbeat.samplers.distill.rules.policy import Walk, roll_out
 from onbeat.samplers.families import rectified_flow
 from onbeat.samplers.sampler import Sampler
 from onbeat.samplers.state import ChunkState
@@ -51,32 +48,33 @@ def chunk_page(spec: ModelSpec, chunk: int) -> int:
     return 1 + chunk % (spec.window_chunks + 1)
 
 
-def denoise_chunk(
-    model: CausalModel, states: Sequence[ChunkState], pooled: Tensor, kv: KVPages
-) -> list[ChunkState]:
-    """All steps of one chunk of each row (rows have equal step counts)."""
-    rows = list(states)
-    while not rows[0].done:
-        rows = step_rows(rows, model.denoise(latents_of(rows), times_of(rows), pooled, kv))
-    return rows
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolled:
+    """One chunk of all rows: each step, and the latents and times that were committed."""
+
+    walks: Sequence[Walk]
+    committed: tuple[Latents, Latents]
+
+    @property
+    def finished(self) -> Sequence[ChunkState]:
+        return self.walks[-1].after
 
 
-def chunks_of(
+def rolled_chunks(
     model: CausalModel,
     prompts: PromptOf,
     seeds: Sequence[int],
     chunks: int,
     steps: int | None = None,
     stochasticity: float = 1.0,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Chunk by chunk, rows together: frames uint8 [r, f, h, w, 3], audio int16 [r, n].
+) -> Iterator[Rolled]:
+    """Chunk by chunk, rows together, as latents.
 
     `steps` per chunk; None for the model's own (more for a first chunk and after a new prompt).
     `stochasticity` 1 draws noise anew between steps, 0 follows the path (Euler).
     """
     spec, rows = model.spec, len(seeds)
     k, v = empty_pages(spec, rows)
-    decoders = [model.new_decoder_state() for _ in seeds]
     nowhere = torch.full((rows,), -1)
     known: tuple[str, ...] = ()
     encoded: list[EncodedPrompt] = []
@@ -96,11 +94,32 @@ def chunks_of(
         pooled = torch.stack([e.pooled for e in encoded])
         kv = KVPages(k=k, v=v, page_table=table, write_pages=nowhere)
         states = start_rows(spec.modalities, seeds, range(rows), [chunk] * rows, [samplers] * rows)
-        states = denoise_chunk(model, states, pooled, kv)
+        walks = roll_out(states, partial(_predict, model, pooled, kv))
         target = table[:, 0] + chunk_page(spec, chunk)
         kv = KVPages(k=k, v=v, page_table=table, write_pages=target)
-        model.denoise(*commit_latents(states, spec.context_noise), pooled, kv)
-        decoded = model.decode(latents_of(states), decoders)
+        committed = commit_latents(walks[-1].after, spec.context_noise)
+        model.denoise(*committed, pooled, kv)
+        yield Rolled(walks=walks, committed=committed)
+
+
+def _predict(
+    model: CausalModel, pooled: Tensor, kv: KVPages, rows: Sequence[ChunkState]
+) -> dict[str, Tensor]:
+    return model.denoise(latents_of(rows), times_of(rows), pooled, kv)
+
+
+def chunks_of(
+    model: CausalModel,
+    prompts: PromptOf,
+    seeds: Sequence[int],
+    chunks: int,
+    steps: int | None = None,
+    stochasticity: float = 1.0,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """`rolled_chunks`, decoded: frames uint8 [r, f, h, w, 3], audio int16 [r, n]."""
+    decoders = [model.new_decoder_state() for _ in seeds]
+    for rolled in rolled_chunks(model, prompts, seeds, chunks, steps, stochasticity):
+        decoded = model.decode(latents_of(rolled.finished), decoders)
         yield decoded.frames, decoded.audio
 
 

@@ -2,9 +2,10 @@
 
 What it is: which stage reads and writes which folder under `out`, and the packing of the weights
 file. What it is not: the stages. Route: ae, audio,
-attributes, cover, teacher, consistency, pack.
+attributes, cover, teacher, consistency, grpo, pack.
 """
 
+import filecmp
 import json
 import subprocess
 from pathlib import Path
@@ -20,13 +21,15 @@ from onbeat.samplers.distill.attribute_training import load_attributes, train_at
 from onbeat.samplers.distill.audio_training import train_audio_codec
 from onbeat.samplers.distill.consistency import Recipe
 from onbeat.samplers.distill.cover import load_cover, train_cover
+from onbeat.samplers.distill.grpo import STUDENT, train_policy
 from onbeat.samplers.distill.losses import Extra
 from onbeat.samplers.distill.motion_loss import MotionLoss, beside
+from onbeat.samplers.distill.rewards import Judge
 from onbeat.samplers.distill.student import train_student
 from onbeat.samplers.distill.teacher import Codecs, start, train_pictures, train_sequences
 
-STAGES = ("ae", "audio", "attributes", "cover", "teacher", "consistency", "pack")
-STEPPED = ("teacher", "consistency")
+STAGES = ("ae", "audio", "attributes", "cover", "teacher", "consistency", "grpo", "pack")
+STEPPED = ("teacher", "consistency", "grpo")
 """Stages that can run for a number of steps instead of minutes."""
 PICTURE_SHARE = 0.5
 """Of the teacher's minutes, for single chunks."""
@@ -64,6 +67,8 @@ def run_stage(
         _teacher(minutes, out, seed, resume, steps)
     elif stage == "consistency":
         _student(minutes, out, seed, resume, steps)
+    elif stage == "grpo":
+        _policy(minutes, out, seed, resume, steps)
     else:
         pack_weights(out, PACKAGED, seed)
 
@@ -102,6 +107,22 @@ def _student(minutes: float, out: Path, seed: int, resume: bool, steps: int | No
     )
 
 
+def _policy(minutes: float, out: Path, seed: int, resume: bool, steps: int | None) -> None:
+    cover = load_cover(_needed(out / "cover" / "model.safetensors", "cover"))
+    judge = Judge(attributes=attribute_loss(out).net, cover=cover)
+    student = _needed(out / "consistency" / "state.pt", "consistency")
+    train_policy(
+        load_codecs(out),
+        judge,
+        minutes,
+        out / "grpo",
+        seed,
+        resume=resume,
+        student=student,
+        steps=steps,
+    )
+
+
 def load_codecs(out: Path) -> Codecs:
     """The trained codecs of a run."""
     video = VideoCodec()
@@ -124,9 +145,13 @@ def extra_loss(out: Path) -> Extra:
 
 
 def pack_weights(out: Path, target: Path, seed: int) -> Path:
-    """Writes the weights file from the latest stage that there is; returns its checkpoint."""
-    stages = ("consistency", "sequences", "pictures")
+    """Writes the weights file from the latest stage that there is; returns its checkpoint. Policy
+    gradients count as long as the student that they began with has not been trained on."""
+    stages = ("grpo", "consistency", "sequences", "pictures")
     found = [out / name / "state.pt" for name in stages if (out / name / "state.pt").exists()]
+    begun = out / "grpo" / STUDENT
+    if begun.exists() and not filecmp.cmp(begun, out / "consistency" / "state.pt", shallow=False):
+        found = [path for path in found if path.parent != begun.parent]
     if not found:
         raise FileNotFoundError(f"{out} has no trained denoiser; run the stage: teacher")
     run = start(found[0].parent, seed, True)

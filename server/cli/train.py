@@ -14,6 +14,7 @@ class Stage(StrEnum):
     COVER = "cover"
     TEACHER = "teacher"
     CONSISTENCY = "consistency"
+    GRPO = "grpo"
     PACK = "pack"
 
 

@@ -46,6 +46,15 @@ def test_spelling_a_word_reads_its_letters() -> None:
     assert (rows("a red ball", spelled=0b010)[1] != PAD).sum() == 3
 
 
+def test_rows_that_serving_made_first_can_be_trained_on() -> None:
+    encoder = TextEncoder(ToyboxConfig())
+    with torch.inference_mode():
+        rows("a prompt of this test alone")
+    slots, _ = encoder(rows("a prompt of this test alone")[None])
+    slots.sum().backward()
+    assert encoder.table.grad is not None
+
+
 def test_order_of_words_matters(encoder: TextEncoder) -> None:
     one, _ = encoder(rows("red ball blue square")[None])
     other, _ = encoder(rows("blue ball red square")[None])
