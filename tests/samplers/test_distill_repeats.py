@@ -45,5 +45,6 @@ def test_every_seed_and_step_has_draws_of_its_own() -> None:
 
 
 def test_a_stage_without_steps_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="steps is 5 at stage 'ae'; allowed: teacher, consistency, grpo"):
+    told = "steps is 5 at stage 'ae'; allowed: teacher, consistency, grpo"
+    with pytest.raises(ValueError, match=told):
         run_stage("ae", minutes=1.0, out=tmp_path, steps=5)
