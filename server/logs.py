@@ -7,8 +7,9 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
-from typing import Literal
+from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -44,3 +45,26 @@ def set_up_logging(level: str, form: LogFormat) -> None:
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(TEXT))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("aioice").setLevel(logging.WARNING)  # a line per candidate pair otherwise
+    if form == "json":
+        _log_what_python_prints()
+
+
+def announce(text: str, form: LogFormat, *, who: str = "onbeat", to: TextIO | None = None) -> None:
+    """One line that is shown at every level, in the form of the log; `to` None: standard output."""
+    if form == "json":
+        level = {"levelno": logging.INFO, "levelname": "INFO"}
+        name = who.replace(" ", ".")
+        line = JsonFormatter().format(logging.makeLogRecord({"name": name, "msg": text} | level))
+    else:
+        line = f"{who}: {text}"
+    print(line, file=to or sys.stdout, flush=True)
+
+
+def _log_what_python_prints() -> None:
+    """Warnings, and errors that nobody caught, would be lines of their own."""
+    log = logging.getLogger("onbeat")
+    logging.captureWarnings(True)
+    sys.excepthook = lambda kind, error, trace: log.critical(
+        "the process failed", exc_info=(kind, error, trace)
+    )
+    threading.excepthook = lambda failed: log.critical("a thread failed", exc_info=failed.exc_value)

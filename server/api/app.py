@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 import onbeat
 from onbeat.server.api import (
@@ -32,6 +32,7 @@ from onbeat.server.api.guard import Guard
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.media import Media
 from onbeat.server.api.media_setup import webrtc_media
+from onbeat.server.api.query import check_query
 from onbeat.server.api.system_metrics import Counted
 from onbeat.server.config import Settings
 from onbeat.server.engine.client import EngineClient
@@ -95,5 +96,6 @@ def documented() -> dict[str, Any]:
 
 def _route(app: FastAPI) -> None:
     for router in ROUTERS:
-        app.include_router(router)
+        strict = [] if router is pages.router else [Depends(check_query)]
+        app.include_router(router, dependencies=strict)
     document.install(app)

@@ -1,7 +1,7 @@
 """Reading request bodies: size-limited, of the right content type, strict about unknown fields.
 
-JSON for all; `multipart/form-data` where the OpenAI client needs it. What it is not: the meaning of
-the fields, which the models in `schemas.py` and `video_schema.py` hold.
+JSON for all; `multipart/form-data` (forms.py) where the OpenAI client needs it. What it is not: the
+meaning of the fields, which the models in `schemas.py` and `video_schema.py` hold.
 """
 
 import json
@@ -10,19 +10,17 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
+from python_multipart.multipart import parse_options_header
 
 from onbeat.server.api.errors import ApiError, validated
+from onbeat.server.api.forms import read_form
 from onbeat.server.api.wording import shown
 
 Model = TypeVar("Model", bound=BaseModel)
 
 JSON_TYPE = "application/json"
+UTF8 = ("utf-8", "utf8")
 FORM_TYPE = "multipart/form-data"
-MAX_FIELDS = 64
-MAX_PART = 12 * 1024 * 1024
-"""A text field may be media in base64."""
 
 
 def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
@@ -61,12 +59,20 @@ def schema_of(model: type[BaseModel], *types: str) -> dict[str, Any]:
 
 
 def expect_type(request: Request, *allowed: str) -> str:
-    """The request's content type without parameters. Raises ApiError 415."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    """The request's content type without parameters; text is UTF-8. Raises ApiError 415."""
+    kind, parameters = parse_options_header(request.headers.get("content-type", ""))
+    given = kind.decode("latin-1").strip().lower()
     if given not in allowed:
-        message = f"content-type: {given!r} is not allowed; allowed: {', '.join(allowed)}"
-        raise ApiError(415, "unsupported_media_type", message, param="content-type")
+        raise _unsupported(repr(given), ", ".join(allowed))
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.strip().lower() not in UTF8:
+        raise _unsupported(f"charset {charset!r}", "utf-8")
     return given
+
+
+def _unsupported(given: str, allowed: str) -> ApiError:
+    message = f"content-type: {given} is not allowed; allowed: {allowed}"
+    return ApiError(415, "unsupported_media_type", message, param="content-type")
 
 
 def parsed_json(raw: bytes) -> Any:
@@ -98,58 +104,3 @@ async def read_json(request: Request) -> object:
     if not isinstance(data, dict):
         raise ApiError(400, "invalid_json", "The body has to be a JSON object.")
     return data
-
-
-async def read_form(request: Request, files: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The fields of a multipart form: `a[b]` becomes a dict, repeated `a[]` a list.
-
-    Numbers stay strings; the models convert them. Raises ApiError 400 or 422.
-    """
-    try:
-        form = await request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_PART)
-    except ApiError:
-        raise
-    except HTTPException as error:
-        raise ApiError(400, "invalid_form", f"The form cannot be read: {error.detail}.") from error
-    try:
-        items = [(key, await _value(key, value, files)) for key, value in form.multi_items()]
-        return _nested(items)
-    finally:
-        await form.close()
-
-
-async def _value(key: str, value: UploadFile | str, files: frozenset[str]) -> str | bytes:
-    if isinstance(value, str):
-        return value
-    if key in files:
-        return await value.read()
-    allowed = ", ".join(sorted(files)) or "none"
-    message = f"{key}: it may not be a file; files that are allowed: {allowed}"
-    raise ApiError(422, "unsupported_field", message, param=key)
-
-
-def _nested(items: list[tuple[str, str | bytes]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in items:
-        name, bracket, rest = key.partition("[")
-        inner = rest.removesuffix("]")
-        if not bracket:
-            _put(result, name, value)
-        elif inner:
-            _put(_child(result, name, dict), inner, value)
-        else:
-            _child(result, name, list).append(value)
-    return result
-
-
-def _put(target: dict[str, Any], name: str, value: str | bytes) -> None:
-    if name in target:
-        raise ApiError(422, "repeated_field", f"{name}: given more than once", param=name)
-    target[name] = value
-
-
-def _child(target: dict[str, Any], name: str, kind: type) -> Any:
-    child = target.setdefault(name, kind())
-    if not isinstance(child, kind):
-        raise ApiError(422, "repeated_field", f"{name}: given in two forms", param=name)
-    return child

@@ -5,12 +5,12 @@
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -115,8 +115,8 @@ def validated(model: type[BaseModel], data: object) -> Any:
         raise from_validation(error.errors(include_url=False), model) from error
 
 
-def problem(error: ApiError, request_id: str, path: str) -> JSONResponse:
-    """The answer to a refused request."""
+def problem(error: ApiError, request_id: str, path: str | None) -> JSONResponse:
+    """The answer to a refused request; `path` None: it is not known."""
     body = error.body()
     body.pop("errors", None)
     content = {
@@ -124,7 +124,7 @@ def problem(error: ApiError, request_id: str, path: str) -> JSONResponse:
         "title": TITLES.get(error.status_code, "Error"),
         "status": error.status_code,
         "detail": error.message,
-        "instance": path,
+        **({"instance": path} if path is not None else {}),
         "request_id": request_id,
         **error.extra,
         "error": body,
@@ -185,6 +185,10 @@ def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
     kind = error["type"]
     if kind == "extra_forbidden":
         inner = model and _holder(model, error["loc"])
+        other = _other_name(inner, places[-1]) if inner else None
+        if other is not None:
+            message = f"{name}: given beside {other!r}, another name of it; allowed: one of both"
+            return _entry(param, "repeated_field", message)
         allowed = f"; allowed: {', '.join(field_names(inner))}" if inner else ""
         return _entry(param, "unknown_field", f"{name}: unknown field{allowed}")
     if kind == "missing":
@@ -212,6 +216,22 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [found for inner in get_args(annotation) for found in _models_in(inner)]
 
 
+def _other_name(model: type[BaseModel], name: str) -> str | None:
+    """The name under which the same field was given, if it has two."""
+    for field, names in _names(model):
+        if name in names:
+            return next(other for other in (*names, field) if other != name)
+    return None
+
+
+def _names(model: type[BaseModel]) -> Iterator[tuple[str, list[str]]]:
+    """Of each field what it is called in a body; more than one where it has other names."""
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias
+        choices = alias.choices if isinstance(alias, AliasChoices) else [alias or name]
+        yield name, [str(choice) for choice in choices]
+
+
 def field_names(model: type[BaseModel]) -> list[str]:
-    """The names a body may use, for messages."""
-    return [field.alias or name for name, field in model.model_fields.items()]
+    """The names a body may use, for messages. `type` belongs to the channel, not to the change."""
+    return [each for name, names in _names(model) if name != "type" for each in names]

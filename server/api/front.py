@@ -216,8 +216,7 @@ class Front:
             case TraceReply():
                 self.traces.answered(event)
             case EngineStats():
-                one = self.hub.ready.step_ms.get(1) if self.hub.ready else None
-                self.metrics.engine_stats(event, one)
+                self.metrics.engine_stats(event, self.hub.ready)
                 if not self._loop.is_closed():
                     self._loop.call_soon_threadsafe(self.telemetry.engine_stats, event)
 

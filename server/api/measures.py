@@ -5,7 +5,7 @@ None where nothing was measured. What it is not: the Prometheus metrics (metrics
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -17,7 +17,12 @@ from onbeat.server.api.frames import (
     FrameRecord,
     SessionFrames,
 )
-from onbeat.server.engine.messages import ChunkDropped, ChunkReady
+from onbeat.server.engine.messages import (
+    ChunkDropped,
+    ChunkReady,
+    EngineReady,
+    EngineStats,
+)
 from onbeat.webrtc.frames import FrameTimes
 from onbeat.webrtc.stats import BroadcastStats
 
@@ -74,13 +79,12 @@ def ratio(part: float, whole: float) -> float | None:
     return round(part / whole, 5) if whole else None
 
 
-def efficiencies(rows: Iterable[int], seconds: Iterable[float], one: float | None) -> list[float]:
-    """How much more each forward got done than as many of one row would have in its time.
-
-    `one`: milliseconds of a forward of one row; nothing is known without it."""
-    if one is None:
-        return []
-    return [n * one / (1e3 * s) for n, s in zip(rows, seconds, strict=False) if s > 0]
+def efficiencies(stats: EngineStats, ready: EngineReady | None) -> list[float]:
+    """How much more each forward of a report got done than as many of one row would have in its
+    time: by what one row takes now, or took when the engine started if it does not tell."""
+    one = stats.row_seconds or (ready.step_ms.get(1, 0.0) / 1e3 if ready else 0.0)
+    rows = zip(stats.batch_rows, stats.step_seconds, strict=False)
+    return [n * one / seconds for n, seconds in rows if one and seconds > 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,13 +188,12 @@ class Metrics:
     def rejected(self, code: str) -> None:
         self._rejected.labels(code if code in REFUSALS else "other").inc()
 
-    def engine_stats(self, stats: EngineStats, one: float | None) -> None:
-        """`one`: calibrated milliseconds of a forward of one row, None if not known."""
+    def engine_stats(self, stats: EngineStats, ready: EngineReady | None) -> None:
         for seconds in stats.step_seconds:
             self._step.observe(seconds)
         for seconds in stats.decode_seconds:
             self._decode.observe(seconds)
-        for value in efficiencies(stats.batch_rows, stats.step_seconds, one):
+        for value in efficiencies(stats, ready):
             self._efficiency.observe(value)
         self._streams(stats)
         for seconds in stats.plan_seconds:

@@ -11,10 +11,11 @@ import re
 import time
 from typing import Annotated, Any
 
-from fastapi import Depends, Header
+from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 
 from onbeat.server.api.errors import ApiError, invalid
+from onbeat.server.api.forms import repeated
 from onbeat.server.api.owner import OwnerDep
 from onbeat.server.jobs import idempotency
 from onbeat.server.jobs.idempotency import KeyTaken, Once
@@ -23,7 +24,7 @@ from onbeat.server.jobs.store import JobStore
 
 HEADER = "idempotency-key"
 REPLAYED = {"idempotency-replayed": "true"}
-KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
+KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class OnceHeader:
@@ -31,6 +32,7 @@ class OnceHeader:
 
     def __init__(
         self,
+        request: Request,
         owner: OwnerDep,
         key: Annotated[
             str | None,
@@ -42,7 +44,9 @@ class OnceHeader:
         if key is not None and len(key) > 1 and key[0] == key[-1] == '"':
             key = key[1:-1]  # as the draft writes it: a string of RFC 9651
         if key is not None and not KEY.fullmatch(key):
-            raise invalid(HEADER, key, "allowed: 1 to 255 visible ASCII characters")
+            raise invalid(HEADER, key, "allowed: 1 to 255 visible ASCII characters, no space")
+        if len(request.headers.getlist(HEADER)) > 1:
+            raise repeated(HEADER)
         self.key = key
 
     def once(self, what: str, body: BaseModel) -> Once | None:

@@ -103,10 +103,9 @@ class Telemetry:
             if (session := self._sessions.find(stream.stream_id)) is not None:
                 session.level = stream.level_name
                 session.input_age = stream.input.age if stream.input else None
-        one = self._hub.ready.step_ms.get(1) if self._hub.ready else None
         for rows in stats.batch_rows:
             self._rows.add(now, rows)
-        for value in efficiencies(stats.batch_rows, stats.step_seconds, one):
+        for value in efficiencies(stats, self._hub.ready):
             self._efficiency.add(now, value)
         for name in ("step", "plan", "decode"):
             for seconds in getattr(stats, f"{name}_seconds"):

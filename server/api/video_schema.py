@@ -28,10 +28,6 @@ MAX_METADATA = 16
 VIDEO_ID = "video_"
 
 
-def _scalar(value: Any) -> Any:
-    return str(value) if isinstance(value, (int, float)) else value
-
-
 def _media(value: Any) -> Any:
     """A file's bytes: as they came in a form, or from text; OpenAI's object is understood too."""
     if isinstance(value, dict) and list(value) == ["image_url"]:
@@ -58,7 +54,7 @@ def _source(value: Any) -> Any:
     return value if isinstance(value, str) and value.startswith(VIDEO_ID) else _media(value)
 
 
-MetadataText = Annotated[str, Field(max_length=512), BeforeValidator(_scalar)]
+MetadataText = Annotated[str, Field(max_length=512)]
 MetadataName = Annotated[str, Field(min_length=1, max_length=64)]
 Metadata = Annotated[dict[MetadataName, MetadataText], Field(max_length=MAX_METADATA)]
 Priority = Annotated[Whole, Field(ge=PRIORITIES[0], le=PRIORITIES[-1])]
@@ -151,7 +147,8 @@ class Video(BaseModel):
     completed_at: int | None
     expires_at: int | None
     prompt: str
-    recognised: list[str]
+    recognised: list[str] | None
+    """Words that the model understood; None until the engine has told."""
     seconds: str
     size: str
     quality: Literal["standard"] = "standard"

@@ -34,7 +34,7 @@ def view(
         completed_at=_whole(job.completed_at),
         expires_at=_whole(job.expires_at),
         prompt=request.prompt,
-        recognised=job.recognised,
+        recognised=_recognised(job),
         seconds=f"{request.seconds:g}",
         size=f"{request.width}x{request.height}",
         remixed_from_video_id=parent.get("remix"),
@@ -60,6 +60,12 @@ def view(
         peak_memory_mb=job.peak_memory_mb,
         url=f"{base}/v1/videos/{job.id}/content" if job.state == "completed" else None,
     )
+
+
+def _recognised(job: Job) -> list[str] | None:
+    """None until the engine has told: no words are an answer, too, of a job that got somewhere."""
+    told = bool(job.recognised) or job.progress > 0 or job.state == "completed"
+    return job.recognised if told else None
 
 
 def _webhook(told: Webhook) -> VideoWebhook:

@@ -4,6 +4,7 @@ What it is not: the errors themselves (errors.py), or any check.
 """
 
 import json
+import re
 from typing import Any
 
 SHOWN_VALUE = 80
@@ -31,6 +32,7 @@ _LIMITS = {
     "string_pattern_mismatch": "text of the form {pattern}",
     "literal_error": "{expected}",
 }
+_NAMES = {"True": "true", "False": "false", "None": "null"}
 
 
 def reason(error: Any) -> str:
@@ -39,9 +41,14 @@ def reason(error: Any) -> str:
     if kind in _ALLOWED:
         return f"allowed: {_ALLOWED[kind]}"
     if kind in _LIMITS:
-        return "allowed: " + _LIMITS[kind].format(**error["ctx"])
+        return "allowed: " + _as_json(_LIMITS[kind].format(**error["ctx"]))
     text: str = error["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:]
+
+
+def _as_json(words: str) -> str:
+    """Python's names of values that JSON writes in another way."""
+    return re.sub(r"(?<!')\b(?:True|False|None)\b(?!')", lambda found: _NAMES[found[0]], words)
 
 
 def shown(value: object) -> str:

@@ -98,9 +98,13 @@ def download(
     api_key: Key = None,
 ) -> None:
     """Fetch the file of a completed job; a broken connection is taken up where it broke."""
+    from onbeat.client.download import check_target
+
     if variant not in VARIANTS:
         raise typer.BadParameter(f"variant: {variant!r}; allowed: {', '.join(VARIANTS)}")
     with _client(server, api_key) as client:
+        if out not in (None, "-"):
+            check_target(Path(out))  # before the job is waited for
         if wait:
             _followed(client, job).raise_for_failure()
         if out == "-":

@@ -12,7 +12,7 @@ import typer
 
 from onbeat.server.cli.options import with_settings
 from onbeat.server.config import Settings, SettingsError
-from onbeat.server.logs import set_up_logging
+from onbeat.server.logs import announce, set_up_logging
 from onbeat.server.tracing import start_tracing
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def serve(
 
     from onbeat.server.api.app import create_app
     from onbeat.server.api.memory import set_aside
+    from onbeat.server.api.no_http import problem_protocol
     from onbeat.server.engine.process import EngineProcess
     from onbeat.server.jobs.places import open_artifacts
     from onbeat.server.launch import (
@@ -54,12 +55,17 @@ def serve(
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}/"
     launch = launch_of(settings)
-    print(f"onbeat: {url} (preview), {url}dashboard (latency); state in {settings.data_dir}")
+    places = f"{url} (preview), {url}dashboard (latency); state in {settings.data_dir}"
+    announce(places, settings.log_format)
     app = create_app(settings, EngineProcess(launch))
     if open_browser:
         threading.Timer(2.0, webbrowser.open, args=(url,)).start()
     config = uvicorn.Config(
-        app, log_level=settings.log_level, log_config=None, timeout_graceful_shutdown=5
+        app,
+        http=problem_protocol(),
+        log_level=settings.log_level,
+        log_config=None,
+        timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
     threading.Thread(target=_end_if_hopeless, args=(app, server), daemon=True).start()
@@ -70,7 +76,8 @@ def serve(
         end_tracing()
     if (reason := _never_ready(app)) is not None:
         given = f" (--weights {settings.weights})" if settings.weights else ""
-        print(f"onbeat: the engine could not start{given}: {reason}", file=sys.stderr)
+        why = f"the engine could not start{given}: {reason}"
+        announce(why, settings.log_format, to=sys.stderr)
         raise typer.Exit(1)
 
 

@@ -3,6 +3,8 @@
 A path is written as `<name>.part` and renamed at the end; a stream gets the bytes as they come.
 """
 
+import errno
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -62,6 +64,19 @@ class Download:
             raise error
 
 
+def check_target(target: str | Path | IO[bytes]) -> None:
+    """Raises OSError that names the target if nothing can be written there."""
+    if not isinstance(target, (str, Path)):
+        if not target.writable():
+            raise OSError(errno.EBADF, "not open for writing", str(target))
+        return
+    if Path(target).is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    part = _part(Path(target))
+    _named(Path(target), part).close()
+    part.unlink()
+
+
 @contextmanager
 def opened(target: str | Path | IO[bytes]) -> Iterator[IO[bytes]]:
     """Where the bytes go. A file appears under its name once it is whole."""
@@ -69,13 +84,25 @@ def opened(target: str | Path | IO[bytes]) -> Iterator[IO[bytes]]:
         yield target
         return
     path = Path(target)
-    part = path.with_name(path.name + ".part")
+    part = _part(path)
     try:
-        with part.open("wb") as file:
+        with _named(path, part) as file:
             yield file
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _named(path: Path, part: Path) -> IO[bytes]:
+    """Raises OSError that names the file that was asked for."""
+    try:
+        return part.open("wb")
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 def fetch(

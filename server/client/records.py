@@ -36,7 +36,8 @@ class Video(msgspec.Struct, frozen=True, kw_only=True):
     num_frames: int | None = None
     fps: float | None = None
     generate_audio: bool = True
-    recognised: list[str] = []
+    recognised: list[str] | None = None
+    """Words that the model understood; None until that is known."""
     metadata: dict[str, str] = {}
     attempt: int = 0
     queue_position: int | None = None
@@ -79,7 +80,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = "text-to-video"
     audio: bool = True
     strength: float | None = None
-    recognised: list[str] = []
+    recognised: list[str] | None = None
+    """As of a video; of the prompt that stands beside it."""
     viewers: int = 0
     revision: int = 0
     quality: str | None = None

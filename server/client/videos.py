@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from onbeat.client import calls
-from onbeat.client.download import Progress, fetch, fetch_async
+from onbeat.client.download import Progress, check_target, fetch, fetch_async
 from onbeat.client.records import Variant, Video
 from onbeat.client.transport import AsyncTransport, Transport
 
@@ -96,7 +96,9 @@ class Videos:
         seen: Seen | None = None,
         **options: Any,
     ) -> Video:
-        """Queues a job, waits for it and downloads its file. Also raises VideoFailed."""
+        """Queues a job, waits for it and downloads its file. Also raises VideoFailed, and OSError,
+        which it does before anything is asked for if the file cannot be written."""
+        check_target(target)
         made = self.create(prompt, **options)
         video = self.wait(made.id, timeout=timeout, seen=seen).raise_for_failure()
         self.download(video.id, target)
@@ -179,6 +181,7 @@ class AsyncVideos:
         **options: Any,
     ) -> Video:
         """See `Videos.render`."""
+        check_target(target)
         made = await self.create(prompt, **options)
         video = (await self.wait(made.id, timeout=timeout, seen=seen)).raise_for_failure()
         await self.download(video.id, target)

@@ -390,7 +390,7 @@ class Engine:
             utilisation=self.admission.utilisation(self.roster.live_demands()),
             figures=self.figures.at(now),
             residency=self.residency,
-            row_seconds=self.cost.predict(1),
+            cost=self.cost,
         )
 
     def check_integrity(self) -> None:

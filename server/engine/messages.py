@@ -271,6 +271,12 @@ class InputRead(Message, frozen=True, kw_only=True):
     slot: int
 
 
+class Beat(Message, frozen=True, kw_only=True):
+    """The engine's process lives, whatever its loop does. `cpu`: seconds it has computed so far."""
+
+    cpu: float
+
+
 class InputStats(msgspec.Struct, frozen=True, kw_only=True):
     """Of the last chunk made from pictures that came in. `age`: seconds from a picture being taken
     to when the one made from it is due; `strength`: as moved by motion, None if it is not."""
@@ -331,6 +337,8 @@ class EngineStats(Message, frozen=True, kw_only=True):
     decode_seconds: list[float]
     waiting: int = 0
     """Streams that wait for room."""
+    row_seconds: float = 0.0
+    """What a forward of one row usually takes now; 0: not known."""
     utilisation: float
     """Predicted share of the compute lane that admitted streams need (admission's figure)."""
     capacity_streams: int = 0
@@ -369,5 +377,6 @@ Event = (
     | EngineStats
     | TraceReply
     | InputRead
+    | Beat
     | EngineDown
 )

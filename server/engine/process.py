@@ -28,6 +28,7 @@ from onbeat.server.engine.launch import (
     start_child,
 )
 from onbeat.server.engine.messages import (
+    Beat,
     ChunkReady,
     Command,
     EngineDown,
@@ -40,11 +41,10 @@ from onbeat.server.engine.messages import (
 )
 from onbeat.server.engine.registry import StreamRegistry
 from onbeat.server.engine.ring import Ring, RingSlots
+from onbeat.server.engine.watchdog import Watchdog
 
 POLL_SECONDS = 0.05
 START_SECONDS = 120.0
-SILENCE_SECONDS = 15.0
-"""A ready engine reports several times a second; after this long without a word it is replaced."""
 MAX_CRASHES = 5
 CRASH_WINDOW_SECONDS = 60.0
 
@@ -132,14 +132,19 @@ class EngineProcess:
             time.sleep(max(0.0, timeout))
             return None
         if self._events.poll(max(0, int(1000 * timeout))):
-            event = self._decoder.decode(self._events.recv())
-            self._heard_at = time.monotonic()
-            return self._seen(event)
+            return self._seen(self._decoder.decode(self._events.recv()))
+        self._watchdog.looked(time.monotonic())
         self._watch()
         return None
 
     def _seen(self, event: Event) -> Event | None:
-        """Keeps the books; None for a chunk of a stream that was closed meanwhile."""
+        """Keeps the books; None for what ends here, and a chunk of a stream that was closed."""
+        if isinstance(event, Beat):
+            self._watchdog.beat(event.cpu, time.monotonic())
+            self._watch()
+            return None
+        if not isinstance(event, InputRead):  # its loop has no part in that
+            self._watchdog.heard(time.monotonic())
         match event:
             case EngineReady():
                 self._attach(event)
@@ -214,11 +219,10 @@ class EngineProcess:
         code = child.process.poll()
         if code is not None:
             return f"the engine process ended with code {code}"
-        silent = time.monotonic() - self._heard_at
-        allowed = START_SECONDS if self._ring is None else SILENCE_SECONDS
-        if silent > allowed:
-            return f"the engine process said nothing for {silent:.0f} s"
-        return None
+        if self._ring is None:
+            silent = self._watchdog.silent
+            return None if silent < START_SECONDS else f"it did not start in {silent:.0f} s"
+        return self._watchdog.verdict()
 
     def _replace(self, reason: str) -> None:
         assert self._child is not None
@@ -248,7 +252,7 @@ class EngineProcess:
         # The sender connects: a bound one refuses what it is given before a peer is there.
         self._commands.connect(f"ipc://{folder}/commands")
         self._events.bind(f"ipc://{folder}/events")
-        self._heard_at = time.monotonic()
+        self._watchdog = Watchdog(time.monotonic())
         self._child = start_child(self._launch, folder)
 
     def _push(self, command: Command) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
+from onbeat.server.engine.cost import CostModel
 from onbeat.server.engine.device import Costs
 from onbeat.server.engine.figures import Figures
 from onbeat.server.engine.forward import Demand
@@ -63,9 +64,10 @@ def stats_event(
     utilisation: float,
     figures: Figures,
     residency: Residency,
-    row_seconds: float,
+    cost: CostModel,
 ) -> EngineStats:
-    """`row_seconds`: predicted seconds of a forward of one row, for each stream's slack."""
+    """`cost`: of forwards; each stream's slack goes by its p99 of one row."""
+    row_seconds = cost.predict(1)
     slack = {c.stream: c.deadline - now - c.rows_left * row_seconds for c in candidates}
     return EngineStats(
         at=now,
@@ -82,6 +84,7 @@ def stats_event(
         plan_seconds=list(interval.plans),
         decode_seconds=decode_seconds,
         waiting=len(roster.gate.room),
+        row_seconds=cost.median(1),
         utilisation=utilisation,
         capacity_streams=figures.capacity_streams,
         costs=figures.costs,

@@ -18,6 +18,7 @@ import zmq
 from onbeat.server.engine.input_store import picture_bytes
 from onbeat.server.engine.launch import CANNOT_START, INPUT_SLOTS, WorkerArguments
 from onbeat.server.engine.messages import (
+    Beat,
     Command,
     Event,
     InputPicture,
@@ -27,7 +28,8 @@ from onbeat.server.engine.messages import (
     Shutdown,
 )
 from onbeat.server.engine.ring import Ring, RingSlots
-from onbeat.server.logs import set_up_logging
+from onbeat.server.engine.watchdog import BEAT_SECONDS
+from onbeat.server.logs import announce, set_up_logging
 
 if TYPE_CHECKING:  # it loads torch, which takes its time
     from onbeat.server.engine.engine import Engine
@@ -60,7 +62,7 @@ def run(arguments: WorkerArguments) -> None:
     try:
         engine, slots = build_engine(arguments.launch, make_slots, emit)
     except (ValueError, OSError) as error:
-        print(f"onbeat engine: {error}", file=sys.stderr)
+        announce(str(error), arguments.launch.log_format, who="onbeat engine", to=sys.stderr)
         sys.exit(CANNOT_START)
     signal.signal(signal.SIGTERM, lambda *_: engine.submit(Shutdown()))
     threading.Thread(
@@ -68,7 +70,9 @@ def run(arguments: WorkerArguments) -> None:
         args=(context, arguments.commands, Receiver(engine, slots, arguments, emit)),
         daemon=True,
     ).start()
+    end_beating = start_beating(emit)
     engine.run()
+    end_beating()
     events.close(linger=1000)
     context.term()  # the thread that reads commands closes its own socket
 
@@ -110,6 +114,24 @@ def _emitter(socket: "zmq.Socket[bytes]") -> Callable[[Event], None]:
             socket.send(encoder.encode(event))
 
     return emit
+
+
+def start_beating(emit: Callable[[Event], None]) -> Callable[[], None]:
+    """Tells once a second, beside the loop, how much this process has computed (watchdog.py);
+    call what it returns before the events close."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(BEAT_SECONDS):
+            emit(Beat(cpu=time.process_time()))
+
+    def end() -> None:
+        over.set()
+        thread.join()
+
+    thread = threading.Thread(target=beat, name="beat", daemon=True)
+    thread.start()
+    return end
 
 
 def _read_commands(

@@ -226,3 +226,11 @@ def test_watch_link_shows_the_same_stream(open_page: OpenPage) -> None:
     watching.wait_state("Live")
     wait_picture(watching, flows=True)
     assert not watching.page.is_visible("#prompt")
+
+
+def test_a_link_to_no_stream_says_so(open_page: OpenPage) -> None:
+    watched = open_page("/#watch=session_nope")
+    watched.wait_state("Not there")
+    assert "There is no such stream" in watched.page.inner_text("#veil-title")
+    assert all("404" in complaint for complaint in watched.complaints)
+    watched.complaints.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onbeat.server.logs import JsonFormatter
+from onbeat.server.logs import JsonFormatter, announce
 
 
 def line(message: str, *arguments: object, **more: Any) -> dict[str, Any]:
@@ -35,6 +35,28 @@ def test_errors_keep_their_traceback() -> None:
 
 def test_what_is_no_json_is_text() -> None:
     assert "object" in line("x", thing=object())["thing"]
+
+
+def test_what_is_always_shown_has_the_form_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    announce("http://127.0.0.1:8000/", "text")
+    announce("no weights", "json", who="onbeat engine", to=sys.stderr)
+    shown = capsys.readouterr()
+    assert shown.out == "onbeat: http://127.0.0.1:8000/\n"
+    found = json.loads(shown.err)
+    assert (found["message"], found["logger"]) == ("no weights", "onbeat.engine")
+
+
+def test_what_nobody_caught_is_json_too() -> None:
+    program = (
+        "import threading, warnings; from onbeat.server.logs import set_up_logging;"
+        "set_up_logging('warning', 'json'); warnings.warn('old');"
+        "thread = threading.Thread(target=lambda: 1 / 0); thread.start(); thread.join(); int('x')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = [json.loads(each) for each in done.stderr.splitlines()]
+    assert done.returncode == 1 and len(lines) == 3
+    assert "old" in lines[0]["message"] and "ZeroDivisionError" in lines[1]["error"]
+    assert "ValueError" in lines[2]["error"]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

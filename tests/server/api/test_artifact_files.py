@@ -1,7 +1,6 @@
 """Downloads: from a folder and from a bucket alike, with limits that are told and kept."""
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +9,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
 
 from onbeat.server.jobs.keeping import Limits, NoRoom
 from tests.server.api.conftest import Server, StartServer, until
 from tests.server.api.test_sessions import error_of
 from tests.server.jobs.s3_server import s3_server
+from tests.server.served import listening
 
 
 @pytest.fixture(scope="module")
@@ -141,16 +140,8 @@ def test_a_disk_below_its_limit_takes_no_job(start_server: StartServer) -> None:
 @contextmanager
 def served(server: Server) -> Iterator[int]:
     """The same application on a real socket."""
-    config = uvicorn.Config(server.http.app, lifespan="off", log_level="warning")
-    real = uvicorn.Server(config)
-    listener = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=real.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield int(listener.getsockname()[1])
-    finally:
-        real.should_exit = True
-        thread.join(60)
+    with listening(server.http.app, lifespan="off") as url:
+        yield int(url.rpartition(":")[2])
 
 
 def test_a_slow_download_is_whole_and_keeps_nobody_waiting(start_server: StartServer) -> None:

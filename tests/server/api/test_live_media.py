@@ -3,8 +3,6 @@
 import asyncio
 import io
 import json
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,13 @@ import av
 import httpx2
 import numpy as np
 import pytest
-import uvicorn
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 
 from onbeat.server.api.app import create_app
 from onbeat.server.config import load_settings
 from tests.server.api.fake_engine import FakeEngine
+from tests.server.served import listening
 
 SDP = {"content-type": "application/sdp"}
 
@@ -27,15 +25,8 @@ SDP = {"content-type": "application/sdp"}
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     app = create_app(load_settings(data_dir=tmp_path), FakeEngine())
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server did not start"
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    with listening(app) as url:
+        yield url
 
 
 class Player:

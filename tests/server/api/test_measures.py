@@ -6,10 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from onbeat.server.api.measures import SessionMeter, Window, quantiles, ratio
-from onbeat.server.engine.messages import ChunkDropped
+from onbeat.server.api.measures import SessionMeter, Window, efficiencies, quantiles, ratio
+from onbeat.server.engine.messages import ChunkDropped, EngineStats
 from onbeat.webrtc.frames import FrameTimes
 from onbeat.webrtc.stats import BroadcastStats
+from tests.server.api.fake_engine import FakeEngine
 from tests.server.jobs.test_attempt import ready_chunk
 
 
@@ -94,3 +95,26 @@ def test_rates_and_stages() -> None:
     assert meter.fps_generated(107.8) == pytest.approx(20, abs=1.1)
     assert meter.stage_medians()["encode"] == 6.0
     assert meter.chunk == 39 and len(meter.recent) == 40
+
+
+@pytest.mark.parametrize(("now", "expected"), [(0.02, [1.0, 2.0]), (0.0, [0.25, 0.5])])
+def test_a_batch_is_compared_with_what_one_row_takes_now(now: float, expected: list[float]) -> None:
+    """What it took when the engine started stands in for an engine that does not tell."""
+    stats = EngineStats(
+        at=0.0,
+        streams=[],
+        pages_used=0,
+        pages_total=1,
+        slots_used=0,
+        slots_total=1,
+        busy_ratio=0.0,
+        batch_rows=[1, 4],
+        step_seconds=[0.02, 0.04],
+        plan_seconds=[],
+        decode_seconds=[],
+        row_seconds=now,
+        utilisation=0.0,
+    )
+    assert efficiencies(stats, FakeEngine().announcement()) == pytest.approx(expected)
+    if not now:
+        assert efficiencies(stats, None) == []

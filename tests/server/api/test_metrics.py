@@ -183,7 +183,7 @@ def test_misses_past_what_a_stream_may_have_are_counted_once(server: Server) -> 
         streams = [
             msgspec.structs.replace(s, firm_broken=broken, stream_id="a") for s in stats.streams[:1]
         ]
-        metrics.engine_stats(msgspec.structs.replace(stats, streams=streams), 5.0)
+        metrics.engine_stats(msgspec.structs.replace(stats, streams=streams), None)
     assert samples(_text(metrics))["onbeat_firm_misses_total"] in (0, 3)
 
 

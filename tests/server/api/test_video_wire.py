@@ -198,7 +198,7 @@ def test_a_request_sent_twice_makes_one_job(server: Server) -> None:
 
 def test_a_key_used_by_many_at_once_makes_one_job(server: Server) -> None:
     def send(_: int) -> str:
-        headers = {"idempotency-key": "at once"}
+        headers = {"idempotency-key": "at-once"}
         answer = server.http.post("/v1/videos", json={"prompt": "a ball"}, headers=headers)
         assert answer.status_code == 200, answer.text
         return str(answer.json()["id"])
@@ -208,7 +208,7 @@ def test_a_key_used_by_many_at_once_makes_one_job(server: Server) -> None:
     assert len(server.http.get("/v1/videos").json()["data"]) == 1
 
 
-@pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\tb"])
+@pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\tb", "a b", '"a b"'])
 def test_keys_that_are_none(server: Server, key: str) -> None:
     headers = {"idempotency-key": key}
     answer = server.http.post("/v1/videos", json={"prompt": "a ball"}, headers=headers)

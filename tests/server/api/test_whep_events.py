@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 
 from onbeat.server.api.app import create_app
 from onbeat.server.config import load_settings
@@ -17,6 +16,7 @@ from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import OFFER, FakeMedia
 from tests.server.api.test_peers import is_problem
 from tests.server.api.test_whep import SDP, join
+from tests.server.served import listening
 
 REL = 'rel="urn:ietf:params:whep:ext:core:server-sent-events"'
 JSON = {"content-type": "application/json"}
@@ -74,13 +74,8 @@ def test_streams_are_few_and_end(server: Server) -> None:
 def address(tmp_path: Path) -> Iterator[str]:
     """A server on a port: streams cannot be read while they go on without one."""
     app = create_app(load_settings(data_dir=tmp_path), FakeEngine(), FakeMedia)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(20)
+    with listening(app, timeout_graceful_shutdown=1) as url:
+        yield url
 
 
 def test_a_player_hears_of_viewers_and_of_pauses(address: str) -> None:

@@ -177,6 +177,7 @@ def test_serve_ends_if_its_engine_cannot_start(tmp_path: Path) -> None:
     weights = tmp_path / "weights"
     weights.write_text("these are no weights")
     flags = ["--port", "0", "--data-dir", str(tmp_path / "data"), "--weights", str(weights)]
+    flags += ["--log-format", "json"]
     run = subprocess.run(
         [sys.executable, "-m", "onbeat.server", "serve", *flags],
         capture_output=True,
@@ -184,10 +185,10 @@ def test_serve_ends_if_its_engine_cannot_start(tmp_path: Path) -> None:
         timeout=100,
     )
     assert run.returncode == 1
-    assert "is not a safetensors file" in run.stderr
-    last = run.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"onbeat: the engine could not start (--weights {weights}): ")
-    assert "Traceback" not in run.stderr
+    lines = [json.loads(line) for line in (run.stdout + run.stderr).splitlines()]
+    assert any("is not a safetensors file" in line["message"] for line in lines)
+    assert lines[-1]["message"].startswith(f"the engine could not start (--weights {weights}): ")
+    assert not any("error" in line for line in lines), "no traceback"
 
 
 def test_two_servers_do_not_share_a_data_folder(tmp_path: Path) -> None:

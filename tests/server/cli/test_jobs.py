@@ -47,6 +47,14 @@ def test_jobs_are_listed_shown_watched_and_fetched(address: str, tmp_path: Path)
     assert out.read_bytes()[:4] == b"RIFF"
 
 
+def test_a_file_that_cannot_be_written_is_told_before_the_job_is_waited_for(
+    address: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "no" / "x.mp4"
+    found = jobs(address, "download", "video_0", "--wait", "-o", str(out), code=1)
+    assert str(out) in found and "No video" not in found and ".part" not in found
+
+
 def test_a_file_goes_to_a_pipe(address: str) -> None:
     with OnbeatClient(address) as client:
         made = client.videos.create("a red ball", seconds=0.5)

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 from pathlib import Path
 
 import httpx2
@@ -42,6 +43,36 @@ def test_a_video_is_rendered(address: str, tmp_path: Path) -> None:
             client.videos.get(video.id)
     assert (refusal.value.status, refusal.value.code) == (404, "video_not_found")
     assert refusal.value.request_id
+
+
+def impossible(folder: Path) -> list[Path | io.BufferedReader]:
+    """Where nothing can be written: no folder, a folder, a file below a file, a stream to read."""
+    file = folder / "file"
+    file.touch()
+    return [folder / "no" / "x.mp4", folder, file / "x.mp4", file.open("rb")]
+
+
+async def test_a_target_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:
+    asked: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        return httpx2.Response(500)
+
+    wire = httpx2.MockTransport(answer)
+    blocking = OnbeatClient("http://x", http=httpx2.Client(transport=wire))
+    awaiting = AsyncOnbeatClient("http://x", http=httpx2.AsyncClient(transport=wire))
+    for target in impossible(tmp_path):
+        with pytest.raises(OSError, match=re.escape(str(target))) as told:
+            blocking.videos.render("a ball", target)
+        assert ".part" not in str(told.value)
+        with pytest.raises(OSError, match=re.escape(str(target))):
+            await awaiting.videos.render("a ball", target)
+        if isinstance(target, io.BufferedReader):
+            target.close()
+    assert not asked and [path.name for path in tmp_path.iterdir()] == ["file"]
+    blocking.close()
+    await awaiting.close()
 
 
 async def test_many_are_rendered_at_once(address: str, tmp_path: Path) -> None:

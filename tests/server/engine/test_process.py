@@ -118,6 +118,22 @@ def test_streams_opened_before_the_engine_is_ready_run(engine: EngineProcess) ->
     assert isinstance(chunk, ChunkReady) and chunk.chunk == 0 and chunk.frames == 4
 
 
+def test_a_starved_engine_is_waited_for(
+    engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, _ = _until(engine, lambda e: isinstance(e, EngineReady))
+    assert isinstance(ready, EngineReady)
+    monkeypatch.setattr("onbeat.server.engine.watchdog.SILENCE_SECONDS", 0.5)
+    os.kill(ready.pid, signal.SIGSTOP)  # it gets no time at all
+    until = time.monotonic() + 2.0
+    while time.monotonic() < until:
+        assert not isinstance(engine.receive(0.1), EngineDown)
+    os.kill(ready.pid, signal.SIGCONT)
+    monkeypatch.undo()
+    _until(engine, lambda e: isinstance(e, EngineStats))
+    assert engine.restarts == 0
+
+
 def test_after_a_kill_live_streams_go_on_and_jobs_are_told(engine: EngineProcess) -> None:
     ready, _ = _until(engine, lambda e: isinstance(e, EngineReady))
     assert isinstance(ready, EngineReady)

@@ -48,7 +48,8 @@ function device(o) {
   const plan = batch.plan_ms?.p50 ?? batch.plan_ms;
   sub("t-step-sub", known(batch.step_ms?.p50) ? `${tail(batch.step_ms, "p95", "p99")}${known(plan) ? `; planning ${plan.toFixed(2)}` : ""}` : "no data");
   big("t-rows", fixed(batch.rows_mean, 1));
-  const gain = known(batch.efficiency) ? `; ${fixed(batch.efficiency, 2)} times the work of one at a time` : "";
+  const together = known(batch.efficiency) && known(batch.rows_mean) && batch.rows_mean > 1;
+  const gain = together ? `; ${fixed(batch.efficiency, 1)} times as quick as row by row` : "";
   sub("t-rows-sub", known(batch.rows_mean) ? `p50 ${fixed(batch.rows_p50)}, most ${fixed(batch.rows_max)}${gain}` : "no data");
   big("t-busy", known(engine.busy_ratio) ? fixed(100 * engine.busy_ratio) : "–", "%");
   meter("m-busy", engine.busy_ratio);

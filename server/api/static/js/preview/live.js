@@ -42,6 +42,8 @@ export class Live extends EventTarget {
     this.status = null;
     /** @type {import("./receiver.js").Received | null} */
     this.received = null;
+    /** Whether its session was ever there. */
+    this.found = false;
     this.stopped = false;
     this.picture = false;
     this.steering = new Steering(this);
@@ -104,6 +106,7 @@ export class Live extends EventTarget {
     if (!this.session) {
       if (!this.phase.until) this.#enter({ name: "starting" });
       this.session = this.watching ? await call("GET", `/v1/sessions/${this.watching}`) : await this.#create();
+      this.found = true;
       this.say("session");
     }
     await this.#untilAdmitted();
@@ -172,7 +175,7 @@ export class Live extends EventTarget {
     }
     const cause = this.over ? new ApiError(410, null) : error;
     this.over = false;
-    const { phase, seconds, gone, problem } = afterFailure(cause, failures, this.watching !== null);
+    const { phase, seconds, gone, problem } = afterFailure(cause, failures, this.watching !== null, this.found);
     if (gone) this.session = null;
     if (problem) this.say("problem", problem);
     return phase ? this.#pause(phase, seconds) : this.#wait(seconds);

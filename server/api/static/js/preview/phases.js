@@ -24,15 +24,15 @@ export function connectedPhase(status, resting, picture) {
 }
 
 /** What to show after a failure, how long to wait, and whether the session is gone.
- * @param {unknown} error @param {number} failures before this one @param {boolean} watching @returns {Plan} */
-export function afterFailure(error, failures, watching) {
+ * @param {unknown} error @param {number} failures before this one @param {boolean} watching @param {boolean} found whether the session was ever there @returns {Plan} */
+export function afterFailure(error, failures, watching, found) {
   const backoff = Math.min(2 ** failures * 0.5, LONGEST_WAIT_S);
   const reason = error instanceof Error ? error.message : String(error);
   if (!(error instanceof ApiError)) return { phase: { name: "reconnecting", reason }, seconds: backoff };
   const seconds = error.retryAfter || backoff;
   if (error.status === 0) return { phase: { name: navigator.onLine ? "offline" : "no-network", reason: "" }, seconds: backoff };
   if (error.status === 404 || error.status === 410) {
-    return watching ? { phase: { name: "ended" }, seconds: FOR_EVER_S, gone: true } : { phase: null, seconds: backoff / 4, gone: true };
+    return watching ? { phase: { name: found ? "ended" : "unknown" }, seconds: FOR_EVER_S, gone: true } : { phase: null, seconds: backoff / 4, gone: true };
   }
   if (error.status === 401) return { phase: { name: "locked", reason: "" }, seconds: FOR_EVER_S };
   if (error.status === 503 || error.status === 429) {

@@ -40,7 +40,7 @@ export class Stage {
 
   #act() {
     if (this.live.phase.name === "paused") this.togglePause();
-    else if (this.live.phase.name === "ended") location.assign("/");
+    else if (["ended", "unknown"].includes(this.live.phase.name)) location.assign("/");
     else if (this.live.phase.name === "locked") askKey();
     else this.live.retry();
   }

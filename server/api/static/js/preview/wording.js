@@ -17,6 +17,7 @@ export const PHASES = {
   failed: { pill: "Not running", title: "The engine does not run", text: "See the server's log.", todo: "See the server's log.", tone: "bad", action: "Try now" },
   locked: { pill: "Key needed", title: "This server wants a key", text: "Whoever started it knows it.", tone: "bad", action: "Enter the key" },
   refused: { pill: "Not accepted", title: "The server did not accept this", tone: "bad", todo: "Change it and apply again." },
+  unknown: { pill: "Not there", title: "There is no such stream", text: "It has ended, or the link is not whole. Ask whoever sent it.", tone: "bad", action: "Start my own" },
   ended: { pill: "Ended", title: "This stream has ended", text: "Whoever made it has closed it.", tone: "bad", action: "Start my own" },
 };
 
