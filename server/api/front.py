@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from onbeat.server.api.gpu import Gpu
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.media import Media
 from onbeat.server.api.memory import Trimmer, give_back
@@ -67,6 +68,7 @@ class Front:
         self.traces = Traces(hub)
         self.spans = Spans() if settings.otlp_endpoint else None
         self._trimmer = Trimmer()
+        self._gpu = Gpu()
         self.store = JobStore(database_of(settings), lease_seconds=settings.lease_seconds)
         self.artifacts = open_artifacts(settings)
         self.worker = JobWorker(
@@ -113,6 +115,7 @@ class Front:
         await asyncio.to_thread(self.artifacts.close)
         await asyncio.to_thread(self.hub.close)
         self.store.close()
+        self._gpu.close()
         await self.media.close()
         logging.getLogger("onbeat").removeHandler(self._log_counter)
 
@@ -137,6 +140,7 @@ class Front:
                 await self._count_jobs()
             except OSError:  # a disk's trouble must not keep the viewers from their numbers
                 log.exception("jobs and files cannot be counted")
+            await self._ask_gpu()
         for session, sent in self.telemetry.sample(now):
             self.metrics.sent(sent)
             if self.spans is not None:
@@ -191,6 +195,11 @@ class Front:
             self.recordings.active, await asyncio.to_thread(self.recordings.store.size)
         )
         self.metrics.artifact_bytes.set(await asyncio.to_thread(self.artifacts.size))
+
+    async def _ask_gpu(self) -> None:
+        self.telemetry.gpu = await asyncio.to_thread(self._gpu.look)
+        if self.telemetry.gpu is not None:
+            self.metrics.gpu.seen(self.telemetry.gpu)
 
     def _refused(self, code: str) -> None:
         self.telemetry.rejected[code] += 1

@@ -12,6 +12,7 @@ from prometheus_client.exposition import generate_latest
 import onbeat
 from onbeat.server.api.frame_metrics import FRAME_BUCKETS, FrameMetrics
 from onbeat.server.api.frames import ENGINE_STAGES
+from onbeat.server.api.gpu import GpuMetrics
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.measures import Sent, efficiencies
 from onbeat.server.api.sessions import SessionManager
@@ -52,6 +53,7 @@ class Metrics:
         self._counters()
         self.frames = FrameMetrics(self.registry)
         self.system = SystemMetrics(self.registry)
+        self.gpu = GpuMetrics(self.registry)
         self._model = Info("onbeat_model", "The served model", registry=self.registry)
         build = Info("onbeat_build", "This program", registry=self.registry)
         build.info({"version": onbeat.__version__})

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from onbeat.server.api.frames import SERVER_STAGES
+from onbeat.server.api.gpu import GpuFigures
 from onbeat.server.api.hub import EngineHub
 from onbeat.server.api.latency import LatencyWindow
 from onbeat.server.api.machine import CpuShares, Machine
@@ -50,6 +51,8 @@ class Telemetry:
         self._machine = Machine()
         self.cpu: CpuShares | None = None
         """Of the last interval."""
+        self.gpu: GpuFigures | None = None
+        """None: there is none."""
         self.errors: dict[str, int] = {}
         self._admissions: deque[float] = deque(maxlen=200)
         self._admitted: set[str] = set()
@@ -176,7 +179,7 @@ class Telemetry:
             "first_frame_ms": quantiles(list(self._first_frames), scale=1000.0),
             "admission_ms": quantiles(list(self._admissions), scale=1000.0),
             "ladder": self._ladder(),
-            "machine": machine_view(self.cpu),
+            "machine": machine_view(self.cpu, self.gpu),
             "errors": dict(self.errors),
             "jobs": dict(self.job_counts),
             "rejected": dict(self.rejected),
@@ -290,12 +293,13 @@ def point_of(overview: Overview) -> Point:
     }
 
 
-def machine_view(shares: CpuShares | None) -> dict[str, Any]:
-    """Shares of all cores; `taken`: other programs leave too little."""
+def machine_view(shares: CpuShares | None, gpu: GpuFigures | None = None) -> dict[str, Any]:
+    """Shares of all cores; `taken`: other programs leave too little; `gpu`: only where one is."""
+    view = {"gpu": gpu.view()} if gpu is not None else {}
     if shares is None:
-        return {"front": None, "engine": None, "others": None, "taken": False}
+        return {"front": None, "engine": None, "others": None, "taken": False} | view
     parts = {name: round(getattr(shares, name), 3) for name in ("front", "engine", "others")}
-    return parts | {"taken": shares.taken}
+    return parts | {"taken": shares.taken} | view
 
 
 def session_overview(session: Session, now: float) -> dict[str, Any]:

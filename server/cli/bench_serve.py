@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,9 @@ def serve(
     warm: Annotated[float, typer.Option(min=0, help="seconds before that")] = 5.0,
     jobs: Annotated[float, typer.Option(min=0, help="jobs that come, a second")] = 0.0,
     job_seconds: Annotated[float, typer.Option(min=0.1, help="length of a job's video")] = 2.0,
+    interference: Annotated[
+        bool, typer.Option("--interference", help="the same sessions without jobs first, then with")
+    ] = False,
     steps: Annotated[int | None, typer.Option(min=1, help="denoise steps; absent: usual")] = None,
     audio: Annotated[bool, typer.Option(help="sessions with sound")] = True,
     seed: Annotated[int, typer.Option(help="of arrivals and lifetimes")] = 0,
@@ -35,6 +39,8 @@ def serve(
     """Put live viewers and jobs on a running server and measure what they get."""
     if report is not None and not report.absolute().parent.is_dir():
         raise typer.BadParameter(f"report: the folder {report.absolute().parent} does not exist")
+    if interference and not jobs:
+        raise typer.BadParameter("interference: it compares with and without jobs; give --jobs")
     from onbeat.server.load.figures import figures
     from onbeat.server.load.http import RefusedError, Server
     from onbeat.server.load.report import html, shown
@@ -55,12 +61,14 @@ def serve(
         seed=seed,
     )
     try:
-        outcome = asyncio.run(run(Server(url, api_key), load))
+        target = Server(url, api_key)
+        alone = asyncio.run(run(target, replace(load, jobs=0.0))) if interference else None
+        outcome = asyncio.run(run(target, load))
     except (RefusedError, OSError, ValueError) as error:
         raise typer.BadParameter(f"{url} cannot be measured: {error}") from error
-    found = figures(outcome)
+    found = figures(outcome, alone)
     if report is not None:
-        report.write_text(html(outcome, found))
+        report.write_text(html(outcome, found, alone))
     if not as_json:
         for name, value in found.items():
             print(f"{name:28} {shown(value)}")

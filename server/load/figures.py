@@ -8,6 +8,7 @@ the share of frames that the viewers had in time.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from onbeat.server.load.limit import bound_fps
 from onbeat.server.load.run import Outcome
 from onbeat.server.load.scrape import Scrape
 from onbeat.server.load.seen import (
@@ -27,8 +28,8 @@ GOOD_STREAM = 0.99
 Figure = float | int | None | dict[str, Any] | str
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
-    """Everything, in the order in which it is read."""
+def figures(outcome: Outcome, alone: Outcome | None = None) -> dict[str, Figure]:
+    """Everything, in the order in which it is read. `alone`: the same sessions without jobs."""
     model, load = outcome.model, outcome.load
     head: dict[str, Figure] = {
         "benchmark": "serve",
@@ -49,6 +50,8 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
         | _goodput(outcome)
         | _engine(outcome)
         | _jobs(outcome)
+        | _interference(outcome, alone)
+        | _agreement(outcome)
     )
 
 
@@ -151,8 +154,11 @@ def _goodput(outcome: Outcome) -> dict[str, Figure]:
     seconds, grown = outcome.end - outcome.start, outcome.grown
     watched, fps = _watched(outcome), outcome.model["fps"]
     good = [_in_time(frames, fps) >= GOOD_STREAM for _, frames in watched]
+    on_time, bound = grown.total("frames_on_time_total") / seconds, bound_fps(outcome)
     return {
-        "goodput_fps": round(grown.total("frames_on_time_total") / seconds, 2),
+        "goodput_fps": round(on_time, 2),
+        "goodput_bound_fps": None if bound is None else round(bound, 2),
+        "goodput_ratio": _share(on_time, bound or 0.0),
         "seen_fps": round(sum(len(frames) for _, frames in watched) / seconds, 2),
         "sent_fps": round(grown.total("frames_sent_total") / seconds, 2),
         "goodput_streams": sum(good),
@@ -191,6 +197,38 @@ def _jobs(outcome: Outcome) -> dict[str, Figure]:
             job.turnaround for job in done if job.turnaround is not None
         ),
     }
+
+
+def _interference(outcome: Outcome, alone: Outcome | None) -> dict[str, Figure]:
+    """What jobs cost the viewers: figures without them, and by how much more is missed with."""
+    if alone is None:
+        return {"interference": None}
+    before = _deadlines(alone.grown, alone.model)
+    missed = _deadlines(outcome.grown, outcome.model)["deadline_miss_rate"]
+    without = before["deadline_miss_rate"]
+    known = isinstance(missed, float) and isinstance(without, float)
+    return {
+        "interference": round(missed - without, 5) if known else None,  # type: ignore[operator]
+        "deadline_miss_rate_without_jobs": without,
+        "on_time_frame_ratio_without_jobs": before["on_time_frame_ratio"],
+        "goodput_fps_without_jobs": _goodput(alone)["goodput_fps"],
+    }
+
+
+def _agreement(outcome: Outcome) -> dict[str, Figure]:
+    """What the viewers measured over what the server says of itself: 1 where both are right."""
+    seconds, grown = outcome.end - outcome.start, outcome.grown
+    watched = _watched(outcome)
+    frames = sum(len(each) for _, each in watched)
+    gaps = [gap for _, each in watched for gap in intervals(each)]
+    interval = grown.mean("frame_interval_seconds")
+    due, in_time = grown.total("frames_due_total"), grown.total("frames_on_time_total")
+    shares = {
+        "fps": _share(frames / seconds, grown.total("frames_sent_total") / seconds),
+        "frame_interval": _share(sum(gaps) / len(gaps), interval) if gaps and interval else None,
+        "on_time": _share(sum(on_time(each) for _, each in watched) * due, frames * in_time),
+    }
+    return {"seen_over_told": {name: share for name, share in shares.items() if share is not None}}
 
 
 def _histogram(grown: Scrape, name: str, **labels: str) -> dict[str, float] | None:

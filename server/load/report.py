@@ -28,17 +28,30 @@ td:first-child { color: #6d655c; }
 """
 
 
-def html(outcome: Outcome, found: dict[str, Figure]) -> str:
-    """The whole file."""
+HEADLINE = {
+    "on_time_frame_ratio": "of the frames left on time",
+    "goodput_ratio": "of the best possible: on-time frames over their bound",
+    "goodput_streams": "viewers were served well",
+    "interference": "more of the chunks missed their deadline with jobs than without",
+}
+
+
+def html(outcome: Outcome, found: dict[str, Figure], alone: Outcome | None = None) -> str:
+    """The whole file. `alone`: the same sessions without jobs."""
     title = f"onbeat under load: {found['model']}, {found['sessions_offered']} sessions"
-    plots = "".join(_figures(outcome))
+    plots = "".join(_figures(outcome, alone))
+    heads = "".join(
+        f"<li><b>{escape(shown(found[name]))}</b> {escape(words)}</li>"
+        for name, words in HEADLINE.items()
+        if found[name] is not None
+    )
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(shown(value))}</td></tr>"
         for name, value in found.items()
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style><h1>{escape(title)}</h1>"
+        f"<style>{STYLE}</style><h1>{escape(title)}</h1><ul>{heads}</ul>"
         f'<div class="plots">{plots}</div><table>{rows}</table></html>\n'
     )
 
@@ -52,8 +65,8 @@ def shown(value: Figure) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _figures(outcome: Outcome) -> list[str]:
-    samples, start = outcome.samples, outcome.start
+def _figures(outcome: Outcome, alone: Outcome | None) -> list[str]:
+    start = outcome.start
     frames = [inside(seen.frames, start, outcome.end) for seen in outcome.seen]
     gaps = [1e3 * gap for each in frames for gap in intervals(each)]
     first = [
@@ -63,17 +76,29 @@ def _figures(outcome: Outcome) -> list[str]:
     ]
 
     def line(name: str) -> Points:
-        values = [(s.at - start, _value(s, name)) for s in samples]
-        return [(at, value) for at, value in values if value is not None]
+        return _line(outcome, name)
 
+    on_time, title = [_percent(line("on_time"))], "Frames on time, %"
+    if alone is not None:
+        on_time.append(_percent(_line(alone, "on_time")))
+        title += ": with jobs, without"
     return [
         plot("Sessions, and those that wait", "s", [line("sessions"), line("waiting")]),
         plot("Frames sent a second", "s", [line("fps_sent")]),
-        plot("Frames on time, %", "s", [[(at, 100 * v) for at, v in line("on_time")]]),
-        plot("Device busy, %", "s", [[(at, 100 * v) for at, v in line("busy")]]),
+        plot(title, "s", on_time),
+        plot("Device busy, %", "s", [_percent(line("busy"))]),
         plot("Between two frames: share of gaps up to x ms", "ms", [rising(gaps)]),
         plot("To the first frame: share of sessions up to x ms", "ms", [rising(first)]),
     ]
+
+
+def _line(outcome: Outcome, name: str) -> Points:
+    values = [(s.at - outcome.start, _value(s, name)) for s in outcome.samples]
+    return [(at, value) for at, value in values if value is not None]
+
+
+def _percent(points: Points) -> Points:
+    return [(at, 100 * value) for at, value in points]
 
 
 def _value(sample: Sample, name: str) -> float | None:

@@ -71,13 +71,16 @@ class Sample:
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """`start`, `end`: of the measured part, by the monotonic clock; `grown`: the server's counters
-    over it; `model`: as it describes itself."""
+    over it; `model`: as it describes itself; `sessions`: who was to come, as `seen` has what became
+    of them; `row_seconds`: medians of the server's forwards by rows."""
 
     load: Load
     start: float
     end: float
     grown: Scrape
     model: dict[str, Any]
+    sessions: list[Session] = field(default_factory=list)
+    row_seconds: dict[int, float] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
     jobs: list[JobDone] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
@@ -97,12 +100,15 @@ async def run(server: Server, load: Load) -> Outcome:
         group.create_task(_sample(server, measured, end, samples))
         before = group.create_task(_scrape(server, measured))
         after = group.create_task(_scrape(server, end - SAMPLE_SECONDS / 2))
+    told = await asyncio.to_thread(server.get, "/v1/overview")
     return Outcome(
         load=load,
         start=measured,
         end=end - SAMPLE_SECONDS / 2,
         grown=after.result().since(before.result()),
         model=model,
+        sessions=visits,
+        row_seconds=_row_seconds(told),
         seen=[task.result() for task in watchers],
         jobs=[task.result() for task in workers],
         samples=samples,
@@ -141,6 +147,11 @@ async def _work(server: Server, load: Load, at: float, end: float, number: int) 
     prompt = PROMPTS[number % len(PROMPTS)]
     body = {"prompt": prompt, "seconds": f"{load.job_seconds:g}", "seed": number}
     return await work(server, body, end + GRACE_SECONDS)
+
+
+def _row_seconds(told: dict[str, Any]) -> dict[int, float]:
+    costs = [cost for cost in told["engine"]["costs"] if cost["kind"] == "step" and cost["p50_ms"]]
+    return {cost["rows"]: cost["p50_ms"] / 1e3 for cost in costs}
 
 
 async def _scrape(server: Server, at: float) -> Scrape:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onbeat.server.api.gpu import GpuFigures
 from tests.server.api.fake_engine import CHUNK_FRAMES, FPS, FakeEngine
 from tests.server.api.fake_media import OFFER, FakeMedia
 from tests.server.api.local_server import LocalServer
@@ -146,6 +147,23 @@ def test_a_stall_in_a_stage_is_shown_as_that_stages(local: Local, page: "Page", 
     local.engine.stall = {}
     for broadcast in local.media.broadcasts:
         broadcast.stall = {}
+
+
+def test_a_gpu_is_shown_only_where_there_is_one(local: Local, page: "Page") -> None:
+    assert page.is_hidden("#gpu")
+    front = local.app.state.front
+    kept, front._gpu = front._gpu, OneGpu()
+    until(lambda: page.is_visible("#gpu"))
+    assert page.inner_text("#t-gpu") == "40 % busy"
+    assert "3.0 of 80.0 GiB" in page.inner_text("#t-gpu-sub")
+    assert "250 W" in page.inner_text("#t-gpu-sub")
+    front._gpu = kept
+    until(lambda: page.is_hidden("#gpu"))
+
+
+class OneGpu:
+    def look(self) -> GpuFigures:
+        return GpuFigures(name="Card", busy=0.4, memory=3 << 30, memory_total=80 << 30, power=250.4)
 
 
 def tell(local: Local, stage: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from onbeat.server.api.metrics import Metrics
-from tests.server.api.conftest import Server, until
+from tests.server.api.conftest import Server, StartServer, until
+from tests.server.api.fake_nvml import FakeNvml
 
 DOCS = Path(__file__).parents[3] / "docs"
 FOLDER = DOCS / "grafana"
@@ -18,10 +20,19 @@ NAME = re.compile(r"\bonbeat_[a-z0-9_]+")
 RECORDED = re.compile(r"\bonbeat:[a-z0-9_:]+")
 
 
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, start_server: StartServer) -> Server:
+    """One with a GPU, so that all metrics are there."""
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return start_server()
+
+
 def families(server: Server) -> dict[str, set[str]]:
     """Names of families, and of their samples with labels."""
     server.session()
     until(lambda: "onbeat_kv_pages 64.0" in server.http.get("/metrics").text)
+    until(lambda: "onbeat_gpu_power_watts" in server.http.get("/metrics").text)
     text = server.http.get("/metrics").text
     return {
         f.name + ("_total" if f.type == "counter" else ""): {s.name for s in f.samples}

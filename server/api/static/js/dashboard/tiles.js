@@ -1,7 +1,7 @@
 // @ts-check
 /** The tiles: one number each, with what it is measured against. Where there is nothing, they say so. */
 import { byId, put } from "../shared/dom.js";
-import { count, duration, fixed, known, ms, percent } from "../shared/format.js";
+import { count, duration, fixed, gib, known, ms, percent } from "../shared/format.js";
 
 /** @param {string} id @param {string} text @param {string} [unit] @param {string} [tone] */
 function big(id, text, unit = "", tone = "") {
@@ -74,6 +74,16 @@ function sharing(o) {
   sub("t-cpu-sub", parts.every(known) ? `front ${fixed(100 * machine.front)}, engine ${fixed(100 * machine.engine)}, other programs ${fixed(100 * machine.others)}` : "no data");
 }
 
+/** Shown only where there is one. @param {any} found of the overview */
+function gpu(found) {
+  byId("gpu").hidden = !found;
+  if (!found) return;
+  big("t-gpu", fixed(100 * found.busy), "% busy");
+  meter("m-gpu", found.memory_bytes / found.memory_bytes_total);
+  const memory = `${gib(found.memory_bytes)} of ${gib(found.memory_bytes_total)} GiB`;
+  sub("t-gpu-sub", [found.name, memory, known(found.power_w) ? `${fixed(found.power_w)} W` : ""].filter(Boolean).join(", "));
+}
+
 /** @type {Record<string, string>} */
 const ERRORS = { answers_5xx: "failed answers", logged: "in the log", engine_restarts: "restarts", jobs_failed: "failed jobs" };
 
@@ -109,6 +119,7 @@ export function showTiles(overview) {
   keepingUp(overview);
   device(overview);
   sharing(overview);
+  gpu(overview.machine.gpu);
   errors(overview);
   rest(overview);
 }

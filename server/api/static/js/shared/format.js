@@ -24,6 +24,9 @@ export function ms(value) {
   return Math.round(value).toString();
 }
 
+/** @param {unknown} bytes */
+export const gib = (bytes) => (known(bytes) ? (bytes / 2 ** 30).toFixed(1) : NONE);
+
 /** @param {unknown} seconds */
 export function duration(seconds) {
   if (!known(seconds)) return NONE;
