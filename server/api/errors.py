@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from onbeat.server.api.wording import reason, shown
+from onbeat.server.jobs.database import is_out_of_reach
 
 log = logging.getLogger("onbeat.api")
 
@@ -160,8 +161,11 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_store(request: Request, error: Exception) -> JSONResponse:
-    """The job store could not be written: most often the disk is full."""
+    """The job store could not be used: its Postgres cannot be reached, or its disk is full."""
     log.error("the job store cannot be used: %s", error)
+    if is_out_of_reach(error):
+        said = "The database of the jobs cannot be reached at this moment."
+        return _respond(request, unavailable("store_unavailable", said, retry_after=2))
     message = "The job store cannot be written; is the disk of the data folder full?"
     return _respond(request, ApiError(507, "insufficient_storage", message))
 

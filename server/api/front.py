@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from sqlalchemy.exc import SQLAlchemyError
 
 from onbeat.server.api.gpu import Gpu
 from onbeat.server.api.hub import EngineHub
@@ -138,7 +139,7 @@ class Front:
         if count % JOB_TICKS == 0:
             try:
                 await self._count_jobs()
-            except OSError:  # a disk's trouble must not keep the viewers from their numbers
+            except (OSError, SQLAlchemyError):  # its trouble is not that of the viewers' numbers
                 log.exception("jobs and files cannot be counted")
             await self._ask_gpu()
         for session, sent in self.telemetry.sample(now):

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.dialects import registry
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from onbeat.server.jobs.migrations import SchemaTooNew, migrate
@@ -22,8 +23,9 @@ READ = {"onbeat_read": True}
 BUSY_MS = 5000
 """How long a writer of one SQLite file waits for a writer of another process."""
 IDLE_MS, STATEMENT_MS = 10_000, 30_000
-CONNECT_SECONDS = 5
-SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+SCHEMES = ("postgresql", "postgres")
+"""Of an address; a driver behind them (`postgresql+psycopg`) is not looked at: there is one."""
+DRIVER = "postgresql.onbeat"
 
 
 def is_full(error: Exception) -> bool:
@@ -32,6 +34,11 @@ def is_full(error: Exception) -> bool:
         return False
     code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return (code & 0xFF) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def is_out_of_reach(error: Exception) -> bool:
+    """Whether it is that a Postgres cannot be reached, or the connection to it was lost."""
+    return bool(getattr(getattr(error, "orig", None), "out_of_reach", False))
 
 
 class DatabaseError(ValueError):
@@ -73,7 +80,7 @@ def open_database(where: Path | str) -> Database:
     Raises DatabaseError for a URL that cannot be used, a driver that is missing, a database that
     was made by a newer version; sqlalchemy.exc.OperationalError if it cannot be reached or opened.
     """
-    engine = _file(where) if isinstance(where, Path) else _postgres(where)
+    engine = _file(where) if isinstance(where, Path) else connect(where)
     database = Database(engine)
     try:
         with database.writing() as connection:
@@ -105,30 +112,39 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")
 
 
-def _postgres(text: str) -> sa.Engine:
+def connect(text: str) -> sa.Engine:
+    """Connections to the Postgres at a URL, made when they are wanted. Raises DatabaseError."""
     try:
         url = sa.make_url(text)
     except ArgumentError as error:
         raise DatabaseError("database_url: not a URL; allowed: postgresql://...") from error
-    if url.drivername not in SCHEMES:
+    if url.drivername.partition("+")[0] not in SCHEMES:
         raise DatabaseError(f"database_url: {url.drivername!r}; allowed: postgresql://...")
     try:
-        engine = sa.create_engine(
-            url.set(drivername="postgresql+psycopg"),
-            pool_size=4,
-            max_overflow=8,
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": CONNECT_SECONDS},
-        )
+        from onbeat.server.jobs import postgres
     except ModuleNotFoundError as error:
         message = "database_url: Postgres needs the extra: pip install 'onbeat[postgres]'"
         raise DatabaseError(message) from error
+    try:
+        postgres.arguments(url)
+    except ValueError as error:
+        raise DatabaseError(f"database_url: {error}") from error
+    registry.register(DRIVER, postgres.__name__, postgres.Dialect.__name__)
+    engine = sa.create_engine(
+        url.set(drivername=DRIVER.replace(".", "+")),
+        pool_size=4,
+        max_overflow=8,
+        pool_pre_ping=True,
+    )
     event.listen(engine, "connect", _prepare_postgres)
     return engine
 
 
 def _prepare_postgres(connection: Any, _record: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS}")
-        cursor.execute(f"SET statement_timeout = {STATEMENT_MS}")
+    cursor = connection.cursor()
+    cursor.execute(
+        f"SET idle_in_transaction_session_timeout = {IDLE_MS}; "
+        f"SET statement_timeout = {STATEMENT_MS}"
+    )
+    cursor.close()
     connection.commit()

@@ -7,7 +7,9 @@ crash of the whole server the next one finds the job and does the same.
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from onbeat.server.jobs import workspace
 from onbeat.server.jobs.artifacts import Artifacts
@@ -19,7 +21,7 @@ from onbeat.server.jobs.attempt import (
     NotNow,
     Stopped,
 )
-from onbeat.server.jobs.database import is_full
+from onbeat.server.jobs.database import is_full, is_out_of_reach
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.owner import Owner
 from onbeat.server.jobs.store import JobStore, LeaseLost
@@ -30,6 +32,8 @@ LOOK_SECONDS = 0.25
 BEATS_PER_LEASE = 6
 REAP_SECONDS = 1.0
 JOIN_SECONDS = 5.0
+REACH_SECONDS = 1.0
+"""Between attempts to reach a database that is away."""
 
 
 class JobWorker:
@@ -50,6 +54,7 @@ class JobWorker:
         self._started, self._finished = started, finished
         self._owner = Owner.here()
         self._running: dict[str, tuple[Attempt, threading.Thread]] = {}
+        self._unsettled: deque[Job] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -96,12 +101,20 @@ class JobWorker:
         while not self._closing:
             try:
                 self._look()
-            except Exception:  # a locked or full disk must not end the worker
-                log.exception("the job worker failed; it goes on")
+            except Exception as error:  # a locked or full disk must not end the worker
+                self._failed(error)
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
 
+    def _failed(self, error: Exception) -> None:
+        if is_out_of_reach(error):
+            log.warning("the job worker cannot reach its database: %s", error)
+            time.sleep(REACH_SECONDS)
+        else:
+            log.exception("the job worker failed; it goes on", exc_info=error)
+
     def _look(self) -> None:
+        self._put_back_unsettled()
         now = time.monotonic()
         if now - self._beaten_at >= self._store.lease_seconds / BEATS_PER_LEASE:
             self._beaten_at = now
@@ -137,6 +150,14 @@ class JobWorker:
             except LeaseLost:
                 attempt.stop()
 
+    def _put_back_unsettled(self) -> None:
+        """Jobs of attempts whose end could not be written down when they ended."""
+        while self._unsettled:
+            job = self._unsettled[0]
+            with suppress(LeaseLost):
+                self._store.put_back(job, counted=False, reason="no_store")
+            self._unsettled.popleft()
+
     def _recover(self) -> None:
         moved = self._store.recover(self._owner.knows_dead)
         for job in moved:
@@ -158,8 +179,11 @@ class JobWorker:
             self._settle(attempt)
         except LeaseLost:
             log.info("job %s is no longer ours", job.id)
-        except Exception:  # the store itself failed: the lease will run out
-            log.exception("job %s: its end could not be written down", job.id)
+        except Exception as error:  # the store itself failed
+            known = is_out_of_reach(error)
+            said = "job %s: its end could not be written down yet: %s"
+            log.warning(said, job.id, error, exc_info=not known)
+            self._unsettled.append(job)
         finally:
             self._forget(job)
             with self._lock:
@@ -199,6 +223,8 @@ class JobWorker:
             if is_full(error):
                 self._out_of_room(attempt, "the disk of the list of jobs is full")
                 return
+            if is_out_of_reach(error):
+                raise  # nothing can be written down now
             log.exception("job %s failed", job.id)
             self._fail(attempt, "internal_error", "The server failed on this job; see its log.")
 

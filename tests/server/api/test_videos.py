@@ -280,7 +280,8 @@ def test_a_lost_engine_starts_the_job_over_with_the_same_seed(start_server: Star
 
 def test_jobs_survive_a_killed_server(start_server: StartServer, tmp_path: Path) -> None:
     """The rows of a server that was killed: one running, two waiting."""
-    first = start_server(engine=FakeEngine(job_chunk_seconds=0.5), max_jobs_running=1)
+    first = start_server(engine=FakeEngine(), max_jobs_running=1)
+    first.engine.silent.set()
     ids = [first.video(seconds="1", seed=n)["id"] for n in range(3)]
     until(lambda: first.engine.streams)
     killed = tmp_path / "killed"

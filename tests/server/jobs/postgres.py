@@ -7,6 +7,7 @@ them is missing is said. Nothing is forced to disk: tests end servers of jobs, n
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import sqlalchemy as sa
 
+from onbeat.server.jobs.database import connect
 from tests.e2e.server_process import free_port
 
 START_SECONDS = 60.0
@@ -65,9 +67,9 @@ def _running(folder: Path) -> Iterator[str]:
     if shutil.which("psql") is None and not there.joinpath("postgres").exists():
         raise NoPostgres(f"no postgres in {there}")
     try:
-        import psycopg  # noqa: F401
+        import pg8000  # noqa: F401
     except ModuleNotFoundError as error:
-        raise NoPostgres("psycopg is not installed: pip install 'onbeat[postgres]'") from error
+        raise NoPostgres("pg8000 is not installed: pip install 'onbeat[postgres]'") from error
     data = folder / "postgres"
     data.mkdir()
     if user is not None:
@@ -99,12 +101,12 @@ def _running(folder: Path) -> Iterator[str]:
         _wait(url, server)
         yield url
     finally:
-        server.terminate()
+        server.send_signal(signal.SIGQUIT)  # nobody needs what is in it
         server.wait(30)
 
 
 def _wait(url: str, server: "subprocess.Popen[bytes]") -> None:
-    engine = sa.create_engine(f"{_driver(url)}/postgres")
+    engine = connect(f"{url}/postgres")
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -119,12 +121,8 @@ def _wait(url: str, server: "subprocess.Popen[bytes]") -> None:
 
 def new_database(url: str, name: str) -> str:
     """The URL of a new, empty database."""
-    engine = sa.create_engine(f"{_driver(url)}/postgres", isolation_level="AUTOCOMMIT")
+    engine = connect(f"{url}/postgres").execution_options(isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name}"))
     engine.dispose()
     return f"{url}/{name}"
-
-
-def _driver(url: str) -> str:
-    return url.replace("postgresql://", "postgresql+psycopg://")

@@ -105,16 +105,3 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
     store = JobStore(path)
     assert store.counts()["queued"] == 1
     store.close()
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("mysql://host/x", "mysql"),
-        ("nonsense", "not a URL"),
-        ("sqlite:///x", "allowed: postgresql"),
-    ],
-)
-def test_urls_that_cannot_be_used(url: str, message: str) -> None:
-    with pytest.raises(DatabaseError, match=message):
-        open_database(url)
