@@ -19,14 +19,38 @@ Latents = Mapping[str, Tensor]
 """Per modality name: float32 [r, n, d]."""
 
 
+Family = Literal[
+    "rectified_flow",
+    "self_forcing",
+    "raven",
+    "minimax_h3",
+    "flow_map",
+    "rcm",
+    "sana_sprint",
+    "consistency_model",
+    "ect",
+    "lcm",
+    "tcd",
+    "trigflow",
+]
+"""How a network was trained, and so how it is sampled (docs/samplers.md has them all)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modality:
-    """One kind of token in a chunk. `shift` is the rectified-flow time shift of its schedule."""
+    """One kind of token in a chunk. `shift` is the time shift of its schedule, where its family
+    (`rectified_flow`: a network that predicts x0 and is told t) has one."""
 
     name: str
     tokens: int
     dim: int
     shift: float
+    family: Family = "rectified_flow"
+
+    @property
+    def target_name(self) -> str | None:
+        """Under what name a flow map is told the time that its step goes to."""
+        return f"{self.name}:to" if self.family == "flow_map" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +88,17 @@ class ModelSpec:
     default_strength: float = 0.6
     """How far from its input a video-to-video stream is made if nobody says (`at_strength`)."""
     context_noise: float
-    """Noise level t at which a finished chunk is committed to the cache."""
+    """Level, on the path of each modality's family, at which a finished chunk is committed."""
 
     @property
     def chunk_tokens(self) -> int:
         return sum(m.tokens for m in self.modalities)
+
+    @property
+    def time_names(self) -> tuple[str, ...]:
+        """What `CausalModel.denoise` is told times by."""
+        targets = (m.target_name for m in self.modalities)
+        return (*(m.name for m in self.modalities), *(t for t in targets if t is not None))
 
     @property
     def page_tokens(self) -> int:
@@ -130,8 +160,10 @@ class CausalModel(Protocol):
     def denoise(
         self, latents: Latents, times: Mapping[str, Tensor], pooled: Tensor, kv: KVPages
     ) -> dict[str, Tensor]:
-        """One forward of r chunks: noisy latents at `times` (per modality float32 [r]) under
-        `pooled` [r, cond_dim] -> predictions of x0, float32, shapes of `latents`. Each row attends
+        """One forward of r chunks: noisy latents, scaled as the family's network is fed, and
+        `times` as it is told them (float32 [r] by `ModelSpec.time_names`) under `pooled`
+        [r, cond_dim] -> the network's output (x0 of rectified flow), float32, shapes of `latents`.
+        Each row attends
         to its page slots and to itself; rows with `write_pages` >= 0 also store their keys and
         values there (a commit), in every layer before that layer's attention, so that a row may
         list a page that an earlier row of the same forward writes."""

@@ -5,7 +5,7 @@ over its own small cache, for samples and measurements. What it is not: scheduli
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -13,10 +13,10 @@ from torch import Tensor
 
 from onbeat.kernels.paged_attention import KVPages
 from onbeat.models.spec import CausalModel, EncodedPrompt, Latents, ModelSpec
-from onbeat.samplers.consistency import commit_latents, latents_of, start_rows, times_of
+from onbeat.samplers.consistency import latents_of, start_rows
 from onbeat.samplers.distill.rules.policy import Walk, roll_out
-from onbeat.samplers.families import rectified_flow
-from onbeat.samplers.sampler import Sampler
+from onbeat.samplers.sampler import Sampler, shared
+from onbeat.samplers.serving import commit_inputs, served_samplers, step_inputs
 from onbeat.samplers.state import ChunkState
 
 PromptOf = Callable[[int], Sequence[str]]
@@ -71,7 +71,8 @@ def rolled_chunks(
     """Chunk by chunk, rows together, as latents.
 
     `steps` per chunk; None for the model's own (more for a first chunk and after a new prompt).
-    `stochasticity` 1 draws noise anew between steps, 0 follows the path (Euler).
+    `stochasticity` 1 samples as the model's family does (toybox draws noise anew between steps), 0
+    follows the path (Euler).
     """
     spec, rows = model.spec, len(seeds)
     k, v = empty_pages(spec, rows)
@@ -97,7 +98,7 @@ def rolled_chunks(
         walks = roll_out(states, partial(_predict, model, pooled, kv))
         target = table[:, 0] + chunk_page(spec, chunk)
         kv = KVPages(k=k, v=v, page_table=table, write_pages=target)
-        committed = commit_latents(walks[-1].after, spec.context_noise)
+        committed = commit_inputs(spec.modalities, walks[-1].after, spec.context_noise)
         model.denoise(*committed, pooled, kv)
         yield Rolled(walks=walks, committed=committed)
 
@@ -105,7 +106,7 @@ def rolled_chunks(
 def _predict(
     model: CausalModel, pooled: Tensor, kv: KVPages, rows: Sequence[ChunkState]
 ) -> dict[str, Tensor]:
-    return model.denoise(latents_of(rows), times_of(rows), pooled, kv)
+    return model.denoise(*step_inputs(model.spec.modalities, rows), pooled, kv)
 
 
 def chunks_of(
@@ -124,9 +125,10 @@ def chunks_of(
 
 
 def _samplers(spec: ModelSpec, steps: int, stochasticity: float) -> dict[str, Sampler]:
-    return {
-        m.name: rectified_flow(steps, m.shift, stochasticity=stochasticity) for m in spec.modalities
-    }
+    made = served_samplers(spec.modalities, steps)
+    if stochasticity == 1.0:
+        return made
+    return {n: shared(replace(s, stochasticity=stochasticity)) for n, s in made.items()}
 
 
 def generate_many(

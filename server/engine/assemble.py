@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 
 from onbeat.models.spec import CausalModel
+from onbeat.samplers.serving import check_served
 from onbeat.server.engine.calibrate import MeasuredCosts
 from onbeat.server.engine.calibration import Calibration, CalibrationCache
 from onbeat.server.engine.decode import TorchDecodeLane
@@ -45,7 +46,9 @@ def make_engine(
     """The warm engine. Its cost tables are `known`, or in `cache`, or measured on the model now.
     `transfers`: what copies pages, if not threads of this process; `device`: the model's.
 
-    Raises ValueError for so few pages that no stream could ever run."""
+    Raises ValueError for so few pages that no stream could ever run, and for a model whose family
+    has not its steps or its level of commits."""
+    check_served(model.spec.modalities, model.spec.max_steps, model.spec.context_noise)
     torch.set_num_threads(settings.compute_threads)
     settings = resolved(settings, device)
     clock = clock or MonotonicClock()

@@ -20,15 +20,8 @@ import numpy as np
 import torch
 
 from onbeat.models.spec import CausalModel, EncodedPrompt
-from onbeat.samplers.consistency import (
-    commit_latents,
-    end_chunk,
-    latents_of,
-    start_rows,
-    step_rows,
-    times_of,
-)
-from onbeat.samplers.families import rf_samplers
+from onbeat.samplers.consistency import end_chunk, start_rows, step_rows
+from onbeat.samplers.serving import commit_inputs, served_samplers, step_inputs
 from onbeat.samplers.state import ChunkState
 from onbeat.server.engine.device import Outcome
 from onbeat.server.engine.input_start import begin, encode_clip
@@ -127,7 +120,7 @@ class TorchExecutor:
             chunk=chunk,
             step=1,
             steps=1,
-            samplers=rf_samplers(self._spec.modalities, 1),
+            samplers=served_samplers(self._spec.modalities, 1),
             latents=latents,
             x0=latents,
         )
@@ -253,12 +246,13 @@ class TorchExecutor:
         self, states: Sequence[ChunkState], finished: Sequence[ChunkState]
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """Latents and times of step rows, then of commit rows."""
+        modalities = self._spec.modalities
         if not finished:
-            return latents_of(states), times_of(states)
-        latents, times = commit_latents(finished, self._spec.context_noise)
+            return step_inputs(modalities, states)
+        latents, times = commit_inputs(modalities, finished, self._spec.context_noise)
         if not states:
             return latents, times
-        first, levels = latents_of(states), times_of(states)
+        first, levels = step_inputs(modalities, states)
         return (
             {name: torch.cat([first[name], latents[name]]) for name in first},
             {name: torch.cat([levels[name], times[name]]) for name in levels},

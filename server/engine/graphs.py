@@ -78,7 +78,7 @@ class Buffers:
         self.latents = {
             m.name: torch.zeros(rows, m.tokens, m.dim, device=device) for m in spec.modalities
         }
-        self.times = {m.name: torch.ones(rows, device=device) for m in spec.modalities}
+        self.times = {name: torch.ones(rows, device=device) for name in spec.time_names}
         self.pooled = torch.zeros(rows, spec.cond_dim, device=device)
         self.tables = torch.full((rows, spec.page_slots), -1, device=device)
         self.written = torch.full((rows,), -1, device=device)
@@ -96,7 +96,8 @@ class Buffers:
         rows, spare = len(written), self.rows - len(written)
         for name, x in latents.items():
             self.latents[name][:rows].copy_(x)
-            self.times[name][:rows].copy_(times[name])
+        for name, t in times.items():
+            self.times[name][:rows].copy_(t)
         torch.stack(list(pooled), out=self.pooled[:rows])
         blank = [-1] * self.tables.shape[1]
         padded = torch.tensor([*tables, *[blank] * spare], dtype=torch.int64)

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from onbeat.models.spec import CausalModel, ModelSpec
-from onbeat.samplers.families import rf_samplers
 from onbeat.samplers.sampler import Sampler, shared
 from onbeat.samplers.schedule import at_strength
+from onbeat.samplers.serving import served_samplers
 from onbeat.server.engine.input_track import DIGITS, Clip
 from onbeat.server.engine.streams import Stream
 
@@ -31,7 +31,7 @@ class Beginning:
 
 def begin(stream: Stream, steps: int, spec: ModelSpec) -> Beginning:
     """Of the stream's next chunk."""
-    given, samplers = stream.input, rf_samplers(spec.modalities, steps)
+    given, samplers = stream.input, served_samplers(spec.modalities, steps)
     if given is None or given.settled != stream.chunk or not given.source:
         return Beginning(samplers=samplers, source=None)
     asked = spec.default_strength if stream.now.strength is None else stream.now.strength

@@ -14,7 +14,8 @@ from dataclasses import replace
 import torch
 
 from onbeat.models.spec import CausalModel
-from onbeat.samplers.consistency import init_chunk
+from onbeat.samplers.consistency import start_rows
+from onbeat.samplers.serving import served_samplers
 from onbeat.server.engine.calibration import CostTable, Kind
 from onbeat.server.engine.executor import TorchExecutor
 from onbeat.server.engine.kv_store import KVStore
@@ -116,7 +117,14 @@ class Bench:
         ]
         streams += [_beside(streams[i % count], i) for i in range(count, self._settings.max_rows)]
         modalities = self._model.spec.modalities
-        noise = [init_chunk(modalities, 0, 0, s.order, 2, device) for s in streams]
+        noise = start_rows(
+            modalities,
+            [0] * len(streams),
+            [0] * len(streams),
+            [s.order for s in streams],
+            [served_samplers(modalities, min(2, self._model.spec.max_steps))] * len(streams),
+            device=device,
+        )
         streams[0].state = noise[0]
 
         def run(steps: int, commits: int) -> None:
