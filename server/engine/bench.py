@@ -193,6 +193,7 @@ def _result(
     rows = [n for s in count.stats for n in s.batch_rows]
     calibrated = CostModel({n: ms / 1e3 for n, ms in ready.step_ms.items()})
     predicted = [1e3 * calibrated.median(n) for n in rows]
+    took = [1e3 * t for s in count.stats for t in s.step_seconds]
     return {
         "benchmark": "streams",
         "model": spec.name,
@@ -210,12 +211,14 @@ def _result(
         "drops": dict(count.drops),
         "late": dict(count.late),
         "late_chunks": sum(s.missed for s in count.streams.values()) - sum(count.drops.values()),
+        "missed_by_stream": sorted(s.missed for s in count.streams.values()),
         "failures": count.failures[:5],
         "steps_mean": _mean(steps),
         "batch_rows": {"mean": _mean(rows), "p50": _at(rows, 0.5), "max": max(rows, default=0)},
         "step_ms": {
             **_percentiles([t for s in count.stats for t in s.step_seconds]),
             "predicted_mean": _mean(predicted),
+            "slower": _at([t / p for t, p in zip(took, predicted, strict=True)], 0.5) or 1.0,
             "calibrated": {str(n): round(t, 2) for n, t in ready.step_ms.items()},
         },
         "costs": [cost.plain() for cost in count.stats[-1].costs] if count.stats else [],

@@ -10,6 +10,7 @@ from onbeat.server.engine.bench_processes import run_processes
 from tests.server.engine.fake import SPEC, FakeModel
 
 CALIBRATED = {"1": 10.0, "4": 20.0, "16": 40.0}
+DECODE = {1: 0.004, 4: 0.012}
 
 
 def fake_run(model: Any, *, streams: int, policy: str, **more: Any) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def fake_run(model: Any, *, streams: int, policy: str, **more: Any) -> dict[str,
         "on_time_frame_ratio": min(1.0, most / streams),
         "worst_stream_ratio": 1.0,
         "steps_mean": 2.0,
-        "step_ms": {"calibrated": CALIBRATED},
+        "step_ms": {"calibrated": CALIBRATED, "slower": 1.25},
         "decode_ms": {"calibrated": {"1": 4.0, "4": 12.0}},
     }
 
@@ -39,6 +40,10 @@ def test_ratios_are_against_the_bound_and_the_cost_curve(monkeypatch: pytest.Mon
     assert result["batching_limit"] == 4.5, "batches of 24 rows, beyond the last that was timed"
     assert result["edf_s_ratio"] == {"time-slice": 2.5}
     assert result["share_of_batching_limit"] == pytest.approx(2.5 / 4.5, abs=1e-3)
+    assert result["slower_in_the_run"] == 1.25
+    busy = whole_streams(SPEC, {int(n): 1.25 * ms / 1e3 for n, ms in CALIBRATED.items()}, DECODE)
+    assert result["bound_streams_in_the_run"] == busy
+    assert result["edf_s_to_bound_in_the_run"] == round(10 / min(busy.values()), 3)
     assert len(said) == 6
     assert "batching pays" in real_table(result)
 
