@@ -95,7 +95,7 @@ def _result(points: Points, spec: ModelSpec, seconds: float) -> dict[str, Any]:
     }
     held = {n: max((k for k, p in by.items() if _held(p)), default=0) for n, by in points.items()}
     bound = whole_streams(spec, compute, decode)
-    busy = _slower(points)
+    busy, sliced = _slower(points, "edf-s"), _slower(points, "time-slice")
     bound_busy = whole_streams(spec, {n: busy * t for n, t in compute.items()}, decode)
     device = Curve(seconds=compute)
     gain = device.at(1) / device.best_row_seconds(MAX_ROWS)
@@ -120,6 +120,9 @@ def _result(points: Points, spec: ModelSpec, seconds: float) -> dict[str, Any]:
         "batching_limit": round(gain, 3),
         "whole_stream_limit": whole,
         "share_of_batching_limit": _ratio(_ratio(ours, clean.get("time-slice", 0)) or 0.0, gain),
+        "share_of_batching_limit_in_the_run": _ratio(
+            _ratio(ours, clean.get("time-slice", 0)) or 0.0, gain * sliced / busy
+        ),
         "share_of_whole_stream_limit": _ratio(
             _ratio(ours, clean.get("time-slice", 0)) or 0.0, whole or 0.0
         ),
@@ -163,10 +166,16 @@ def _costs(points: Points) -> tuple[dict[int, float], dict[int, float]]:
     return table("step_ms"), table("decode_ms")
 
 
-def _slower(points: Points) -> float:
-    """How many times its calibrated cost a forward took in the run: the median forward of edf-s at
-    its highest load, with both lanes busy; 1 without such a run."""
-    runs = {k: p for name, by in points.items() if name.startswith("edf-s") for k, p in by.items()}
+def _slower(points: Points, policy: str) -> float:
+    """How many times its calibrated cost a forward took in the run: the median forward of the
+    policy at the highest load at which it has a clean stream, with both lanes busy; else 1."""
+    runs = {
+        load: p
+        for name, by in points.items()
+        if name.startswith(policy)
+        for load, p in by.items()
+        if p["streams_clean"]
+    }
     return float(runs[max(runs)]["step_ms"]["slower"]) if runs else 1.0
 
 

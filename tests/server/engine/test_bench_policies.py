@@ -41,6 +41,8 @@ def test_ratios_are_against_the_bound_and_the_cost_curve(monkeypatch: pytest.Mon
     assert result["edf_s_ratio"] == {"time-slice": 2.5}
     assert result["share_of_batching_limit"] == pytest.approx(2.5 / 4.5, abs=1e-3)
     assert result["slower_in_the_run"] == 1.25
+    share = result["share_of_batching_limit_in_the_run"]
+    assert share == result["share_of_batching_limit"], "both were slower alike"
     busy = whole_streams(SPEC, {int(n): 1.25 * ms / 1e3 for n, ms in CALIBRATED.items()}, DECODE)
     assert result["bound_streams_in_the_run"] == busy
     assert result["edf_s_to_bound_in_the_run"] == round(10 / min(busy.values()), 3)
