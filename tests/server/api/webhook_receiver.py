@@ -25,8 +25,9 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    receiver = Receiver()
+def receiving(given: Receiver | None = None) -> Iterator[Receiver]:
+    """A new one, or the `given`, which has its address from now on."""
+    receiver = given or Receiver()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -11,20 +11,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import uvicorn
 from sqlalchemy import event
 
+from onbeat.server.api import webhooks as api_webhooks
 from onbeat.server.api.app import create_app
+from onbeat.server.api.post import post
 from onbeat.server.config import load_settings
-from onbeat.server.jobs import owner
+from onbeat.server.jobs import owner, webhooks
+from onbeat.server.jobs.encode import PictureSegment
 from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import FakeMedia
+from tests.server.jobs import diary
 
-CALLS = ("replace", "fdatasync", "fsync", "link", "unlink", "commit")
+CALLS = ("replace", "fdatasync", "fsync", "link", "unlink", "commit", "encode", "webhook")
 """What a server can be killed at."""
 
 
@@ -32,7 +36,8 @@ CALLS = ("replace", "fdatasync", "fsync", "link", "unlink", "commit")
 class Order:
     """One server with these settings. `host`: as which machine it works; "" for this one. `call`,
     `count`: it kills itself at that call's so manieth time, before or after; "" never.
-    `engine_after`: seconds until its engine crashes; 0: never."""
+    `engine_after`: seconds until its engine crashes; 0: never. `diary`: a file (diary.py).
+    `webhook_lease`: seconds until another server tells what this one was about to; 0: as usual."""
 
     settings: dict[str, Any]
     port: int
@@ -42,6 +47,8 @@ class Order:
     count: int = 0
     after: bool = False
     engine_after: float = 0.0
+    diary: str = ""
+    webhook_lease: float = 0.0
 
     def line(self) -> str:
         return json.dumps(asdict(self))
@@ -69,6 +76,18 @@ class Trap:
 
         return trapped
 
+    def around_async(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def trapped(*args: Any, **more: Any) -> Any:
+            due = self.due()
+            if due and not self._order.after:
+                _die()
+            value = await call(*args, **more)
+            if due:
+                _die()
+            return value
+
+        return trapped
+
 
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -79,6 +98,10 @@ def _set(order: Order, app: Any) -> None:
     if order.call == "commit":
         engine = app.state.front.store.database.engine
         event.listen(engine, "commit", trap.around(lambda _: None))
+    elif order.call == "encode":
+        PictureSegment.write = trap.around(PictureSegment.write)  # type: ignore[method-assign]
+    elif order.call == "webhook":
+        api_webhooks.post = trap.around_async(post)  # type: ignore[attr-defined]
     elif order.call:
         setattr(os, order.call, trap.around(getattr(os, order.call)))
 
@@ -87,6 +110,11 @@ def serve(order: Order) -> None:
     """Until it is killed."""
     engine = FakeEngine(job_chunk_seconds=order.chunk_seconds)
     settings = load_settings(log_level="warning", **order.settings)
+    if order.diary:
+        diary.keep(order.diary)
+    if order.webhook_lease:
+        webhooks.LEASE_SECONDS = order.webhook_lease
+        api_webhooks.LOOK_SECONDS = order.webhook_lease / 20
     if order.host:
         owner._host = lambda: order.host
     app = create_app(settings, engine, FakeMedia)

@@ -5,6 +5,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -32,9 +33,9 @@ class Client:
             return False
         return True
 
-    def add(self, seed: int, frames: int) -> str:
+    def add(self, seed: int, frames: int, **more: Any) -> str:
         """The id of a new job."""
-        body = {"prompt": "a red ball", "seed": seed, "num_frames": frames}
+        body = {"prompt": "a red ball", "seed": seed, "num_frames": frames, **more}
         video_id: str = json.loads(self._call("POST", "/v1/videos", body))["id"]
         return video_id
 
@@ -46,22 +47,29 @@ class Client:
         status: str = self.get(video_id)["status"]
         return status
 
-    def pages(self) -> list[dict[str, Any]]:
-        """All jobs."""
-        found: list[dict[str, Any]] = []
+    def pages(self, order: str) -> Iterator[list[dict[str, Any]]]:
+        """All jobs, "asc" or "desc" by age, by page."""
         after = ""
         while True:
-            page = json.loads(self._call("GET", f"/v1/videos?limit=100&order=asc{after}"))
-            found += page["data"]
+            path = f"/v1/videos?limit=100&order={order}{after}"
+            page = json.loads(self._call("GET", path))
+            yield page["data"]
             if not page["has_more"]:
-                return found
+                return
             after = f"&after={page['last_id']}"
 
     def all_ids(self) -> list[str]:
-        return [job["id"] for job in self.pages()]
+        return [job["id"] for page in self.pages("asc") for job in page]
 
     def open_jobs(self) -> int:
-        return sum(job["status"] in ("queued", "in_progress") for job in self.pages())
+        """Jobs run by age, so behind a whole page of ended ones there are no others."""
+        found = 0
+        for page in self.pages("desc"):
+            open_here = sum(job["status"] in ("queued", "in_progress") for job in page)
+            found += open_here
+            if not open_here:
+                break
+        return found
 
     def counted(self) -> dict[str, int]:
         """Jobs by state."""
