@@ -101,7 +101,7 @@ def _set(order: Order, app: Any) -> None:
     elif order.call == "encode":
         PictureSegment.write = trap.around(PictureSegment.write)  # type: ignore[method-assign]
     elif order.call == "webhook":
-        api_webhooks.post = trap.around_async(post)  # type: ignore[attr-defined]
+        api_webhooks.post = trap.around_async(post)  # type: ignore[attr-defined,assignment]
     elif order.call:
         setattr(os, order.call, trap.around(getattr(os, order.call)))
 
