@@ -31,7 +31,7 @@ SLOTS = 8
 CHUNK_SECONDS = 0.002
 CALL_SECONDS = 1.0
 """Until a server that did not come to its call is killed at an instant."""
-MOST_CALLS = {"webhook": 8}
+MOST_CALLS = {"webhook": 3}
 WEBHOOK_LEASE = 2.0
 OLD = JobRequest(
     model="toybox", prompt="old", seed=1, steps=2, frames=20, fps=20, width=32, height=32
