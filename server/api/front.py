@@ -249,7 +249,8 @@ class Front:
                     self.metrics.photon.observe(max(0.0, detail.playout_at - asked))
 
 
-def _front(request: Request) -> Front:
+async def _front(request: Request) -> Front:
+    """Not a plain function: each of those takes a way through a thread, at every request."""
     front: Front = request.app.state.front
     return front
 
@@ -257,7 +258,7 @@ def _front(request: Request) -> Front:
 FrontDep = Annotated[Front, Depends(_front)]
 
 
-def _session(front: FrontDep, session_id: str) -> Session:
+async def _session(front: FrontDep, session_id: str) -> Session:
     """Ahead of the body and the query: an unknown session is 404 whatever comes with it."""
     return front.sessions.get(session_id)
 

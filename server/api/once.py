@@ -30,15 +30,7 @@ KEY = re.compile(r"[\x21-\x7e]{1,255}")
 class OnceHeader:
     """Whose request it is, and its key if it has one."""
 
-    def __init__(
-        self,
-        request: Request,
-        owner: OwnerDep,
-        key: Annotated[
-            str | None,
-            Header(alias="Idempotency-Key", description="1 to 255 visible ASCII characters"),
-        ] = None,
-    ) -> None:
+    def __init__(self, request: Request, owner: str, key: str | None) -> None:
         """Raises ApiError 422."""
         self.owner = owner
         if key is not None and len(key) > 1 and key[0] == key[-1] == '"':
@@ -60,7 +52,18 @@ class OnceHeader:
         return Once(owner=self.owner, key=self.key, fingerprint=fingerprint)
 
 
-OnceDep = Annotated[OnceHeader, Depends(OnceHeader)]
+async def _once(
+    request: Request,
+    owner: OwnerDep,
+    key: Annotated[
+        str | None,
+        Header(alias="Idempotency-Key", description="1 to 255 visible ASCII characters"),
+    ] = None,
+) -> OnceHeader:
+    return OnceHeader(request, owner, key)
+
+
+OnceDep = Annotated[OnceHeader, Depends(_once)]
 
 
 def _hashed(value: Any) -> Any:

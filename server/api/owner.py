@@ -19,7 +19,7 @@ def owner_of(authorization: str | None) -> str:
     return hashlib.sha256(b"onbeat owner " + key.strip().encode()).hexdigest()[:16]
 
 
-def _owner(request: Request) -> str:
+async def _owner(request: Request) -> str:
     return owner_of(request.headers.get("authorization"))
 
 

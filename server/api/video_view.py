@@ -20,7 +20,7 @@ POLL_HEADER = "openai-poll-after-ms"
 Beside = tuple[dict[str, int | None], dict[str, Webhook]]
 
 
-def _base(request: Request) -> str:
+async def _base(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
 

@@ -57,7 +57,7 @@ async def _wanted(request: Request) -> frozenset[str]:
     return frozenset(asked)
 
 
-def _followed(front: FrontDep, session_id: str, viewer_id: str, stream_id: str) -> Followed:
+async def _followed(front: FrontDep, session_id: str, viewer_id: str, stream_id: str) -> Followed:
     session = front.sessions.get(session_id)
     viewer = front.viewers.get(session, viewer_id)
     if stream_id not in viewer.event_streams:

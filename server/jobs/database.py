@@ -6,7 +6,7 @@ share it; no transaction may sit idle for long, so that a stopped server cannot 
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ READ = {"onbeat_read": True}
 """Execution option of a transaction that only reads: it begins deferred and blocks no writer."""
 BUSY_MS = 5000
 """How long a writer of one SQLite file waits for a writer of another process."""
+LOG_PAGES = 8000
+"""Of SQLite's log, 4 KiB each, after which a writer tidies up itself."""
 IDLE_MS, STATEMENT_MS = 10_000, 30_000
 SCHEMES = ("postgresql", "postgres")
 """Of an address; a driver behind them (`postgresql+psycopg`) is not looked at: there is one."""
@@ -52,7 +54,10 @@ class Database:
         self.engine = engine
         self.is_shared = engine.dialect.name == "postgresql"
         """Whether other servers may use it."""
+        self.failures = 0
+        """Write transactions of this process that did not end well."""
         self._lock = threading.Lock()
+        self._after: list[Callable[[], None]] = []
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -67,8 +72,39 @@ class Database:
             with self.engine.begin() as connection:
                 yield connection
         else:
-            with self._lock, self.engine.begin() as connection:
+            with self._lock:
+                yield from self._alone()
+
+    def _alone(self) -> Iterator[sa.Connection]:
+        self._after.clear()
+        try:
+            with self.engine.begin() as connection:
                 yield connection
+        except BaseException:
+            self.failures += 1
+            raise
+        for told in self._after:
+            told()
+
+    @property
+    def pending(self) -> int:
+        """How many calls wait for the write under way."""
+        return len(self._after)
+
+    def after(self, told: Callable[[], None]) -> None:
+        """Called once the write under way is committed, before the next one begins. SQLite only."""
+        self._after.append(told)
+
+    def tidy(self) -> None:
+        """SQLite: moves what was written from its log into the file, beside those who write. Left
+        to itself a writer would do that every thousand pages, while all others wait for it."""
+        if self.is_shared:
+            return
+        connection = self.engine.raw_connection()
+        try:
+            connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").close()
+        finally:
+            connection.close()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -102,7 +138,8 @@ def _file(path: Path) -> sa.Engine:
 def _prepare_file(connection: Any, _record: Any) -> None:
     """Transactions are begun by `_begin`; a commit has reached the disk when it returns."""
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", f"busy_timeout={BUSY_MS}", "synchronous=FULL"):
+    log = f"wal_autocheckpoint={LOG_PAGES}"
+    for pragma in ("journal_mode=WAL", f"busy_timeout={BUSY_MS}", "synchronous=FULL", log):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -16,6 +16,8 @@ EventKind = Literal[
     "queued", "started", "progress", "requeued", "completed", "failed", "cancelled", "expired"
 ]
 
+NEW_EVENT = sa.insert(job_events)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent:
@@ -38,7 +40,7 @@ def note(
     """Adds an event; its number was taken from the job's row in the same transaction."""
     text = msgspec.json.encode(dict(data)).decode()
     values = {"job": job, "seq": seq, "at": at, "kind": kind, "data_json": text}
-    connection.execute(sa.insert(job_events).values(values))
+    connection.execute(NEW_EVENT, values)
 
 
 def read(connection: sa.Connection, job: int, after: int) -> list[JobEvent]:

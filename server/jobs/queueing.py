@@ -6,7 +6,7 @@ than the turn stands, and its next start is later by what it was given. So a key
 its share from now on, and nothing for the time before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,7 +34,7 @@ def next_job(connection: sa.Connection, now: float) -> sa.Row[Any] | None:
     waiting = {row.owner: int(row.oldest) for row in connection.execute(query)}
     if not waiting:
         return None
-    served = _served(connection, [*waiting, TURN])
+    served = turns(connection, waiting)
     turn = served.get(TURN, 0.0)
     start, _, owner = min((max(served.get(o, turn), turn), n, o) for o, n in waiting.items())
     first = (
@@ -54,27 +54,31 @@ def positions(connection: sa.Connection, rows: Sequence[tuple[int, str, int]]) -
     count = sa.func.count().label("waiting")
     query = sa.select(jobs.c.owner, count).where(jobs.c.state == "queued").group_by(jobs.c.owner)
     waiting = {row.owner: int(row.waiting) for row in connection.execute(query)}
-    served = _served(connection, [*waiting, TURN])
-    return [_position(connection, row, waiting, served) for row in rows]
+    served = turns(connection, waiting)
+    return [place(_rank(connection, row), row[1], waiting, served) for row in rows]
 
 
-def _position(
-    connection: sa.Connection,
-    row: tuple[int, str, int],
-    waiting: Mapping[str, int],
-    served: Mapping[str, float],
-) -> int:
+def place(rank: int, owner: str, waiting: Mapping[str, int], served: Mapping[str, float]) -> int:
+    """Of a job that is the `rank`-th of its owner's."""
+    turn = served.get(TURN, 0.0)
+    start = max(served.get(owner, turn), turn)
+    others = ((o, n) for o, n in waiting.items() if o != owner)
+    return rank + sum(min(n, rank - (served.get(o, turn) > start)) for o, n in others)
+
+
+def _rank(connection: sa.Connection, row: tuple[int, str, int]) -> int:
     number, owner, priority = row
     before = sa.or_(
         jobs.c.priority > priority,
         sa.and_(jobs.c.priority == priority, jobs.c.number <= number),
     )
     mine = sa.select(sa.func.count()).where(jobs.c.state == "queued", jobs.c.owner == owner, before)
-    rank = int(connection.execute(mine).scalar_one())
-    turn = served.get(TURN, 0.0)
-    start = max(served.get(owner, turn), turn)
-    others = ((o, n) for o, n in waiting.items() if o != owner)
-    return rank + sum(min(n, rank - (served.get(o, turn) > start)) for o, n in others)
+    return int(connection.execute(mine).scalar_one())
+
+
+def turns(connection: sa.Connection, owners: Iterable[str]) -> dict[str, float]:
+    """How far the turns of these stand, and TURN's."""
+    return _served(connection, [*owners, TURN])
 
 
 def _served(connection: sa.Connection, owners: Sequence[str]) -> dict[str, float]:

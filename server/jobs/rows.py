@@ -50,5 +50,28 @@ def new_row(job_id: str, request: JobRequest, now: float) -> dict[str, Any]:
     }
 
 
+def new_job(number: int, row: dict[str, Any], request: JobRequest) -> Job:
+    """The job of a new row, as `job_of` would read it."""
+    return Job(
+        number=number,
+        id=row["id"],
+        state="queued",
+        request=request,
+        attempt=0,
+        fence=0,
+        strikes=0,
+        progress=0.0,
+        checkpoint=0,
+        recognised=[],
+        error_code=None,
+        error_message=None,
+        created_at=row["created_at"],
+        started_at=None,
+        completed_at=None,
+        peak_memory_mb=None,
+        run_seconds=None,
+    )
+
+
 def text_of(value: dict[str, Any] | None) -> str | None:
     return msgspec.json.encode(value).decode() if value else None

@@ -20,13 +20,15 @@ from onbeat.server.jobs.database import Database, open_database
 from onbeat.server.jobs.events import EventKind, JobEvent
 from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, MAX_LOSSES, EndState, Job, JobRequest
 from onbeat.server.jobs.leases import LeaseWatch
-from onbeat.server.jobs.rows import job_of, new_row, text_of
+from onbeat.server.jobs.rows import job_of, new_job, new_row, text_of
+from onbeat.server.jobs.standing import standing
 from onbeat.server.jobs.table import jobs
 from onbeat.server.jobs.together import Together
 from onbeat.server.vocabulary import new_id
 
 LEASE_SECONDS = 30.0
 WORKER_LOST = "worker_lost"
+NEW_JOB = sa.insert(jobs)
 CLAIM_LOCK = 0x6F6E62656175
 """Of Postgres' advisory locks: claims of all servers go one after the other, so that turns hold."""
 
@@ -65,6 +67,7 @@ class JobStore:
         self.lease_seconds = lease_seconds
         self._clock = clock
         self._together = Together(self.database)
+        self._standing = standing(self.database)
         self._watch = LeaseWatch(lease_seconds, monotonic)
 
     def close(self) -> None:
@@ -86,14 +89,17 @@ class JobStore:
 
         def work(connection: sa.Connection) -> Job:
             if most_waiting is not None:
-                waiting = _waiting(connection)
+                waiting = self._standing.total(connection)
                 if waiting >= most_waiting:
                     raise QueueFull(waiting)
             row = new_row(new_id("video"), request, self._clock())
-            job = job_of(connection.execute(sa.insert(jobs).values(row).returning(*jobs.c)).one())
+            made = connection.execute(NEW_JOB, row).inserted_primary_key
+            assert made is not None
+            job = new_job(made[0], row, request)
             events.note(connection, job.number, 1, job.created_at, "queued", {})
             for write in beside:
                 write(connection, job)
+            self._standing.note((job.number, request.owner, request.priority), queued=True)
             return job
 
         return self._together.run(work)
@@ -124,12 +130,14 @@ class JobStore:
 
     def delete(self, job_id: str) -> bool:
         """Forgets a job, whatever its state; False if unknown."""
-        gone = sa.delete(jobs).where(jobs.c.id == job_id).returning(jobs.c.number)
+        what = (jobs.c.number, jobs.c.owner, jobs.c.priority)
+        gone = sa.delete(jobs).where(jobs.c.id == job_id).returning(*what)
         with self.database.writing() as connection:
             row = connection.execute(gone).one_or_none()
             if row is not None:
                 events.forget(connection, row.number)
                 beside_jobs.forget(connection, job_id)
+                self._standing.note((row.number, row.owner, row.priority), queued=False)
         return row is not None
 
     def position(self, job: Job) -> int | None:
@@ -140,11 +148,9 @@ class JobStore:
         """`position` of each, by id."""
         queued = [job for job in found if job.state == "queued"]
         places: dict[str, int | None] = {job.id: None for job in found}
-        if queued:
-            rows = [(job.number, job.request.owner, job.request.priority) for job in queued]
-            with self.database.reading() as connection:
-                at = queueing.positions(connection, rows)
-            places.update({job.id: place for job, place in zip(queued, at, strict=True)})
+        rows = [(job.number, job.request.owner, job.request.priority) for job in queued]
+        at = self._standing.places(rows) if queued else []
+        places.update({job.id: place for job, place in zip(queued, at, strict=True)})
         return places
 
     def counts(self) -> dict[str, int]:
@@ -362,6 +368,8 @@ class JobStore:
         row = connection.execute(update).one_or_none()
         if row is not None:
             events.note(connection, row.number, row.events, self._clock(), kind, told)
+            place = (row.number, row.owner, row.priority)
+            self._standing.note(place, queued=row.state == "queued")
         return row
 
     def _read(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
@@ -376,8 +384,3 @@ def _held(job: Job) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _open() -> sa.ColumnElement[bool]:
     return jobs.c.state.not_in(ENDED)
-
-
-def _waiting(connection: sa.Connection) -> int:
-    query = sa.select(sa.func.count()).where(jobs.c.state == "queued")
-    return int(connection.execute(query).scalar_one())

@@ -122,6 +122,7 @@ class JobWorker:
         if now - self._reaped_at >= REAP_SECONDS:
             self._reaped_at = now
             self._recover()
+            self._store.database.tidy()
         while len(self._running) < self._slots and self._door.state == "ready":
             if not self._claim():
                 return
