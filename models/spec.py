@@ -8,7 +8,7 @@ chunk, l layers, p pages of the pool, k tokens of a page, h heads, e numbers per
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from torch import Tensor
@@ -89,6 +89,9 @@ class ModelSpec:
     """How far from its input a video-to-video stream is made if nobody says (`at_strength`)."""
     context_noise: float
     """Level, on the path of each modality's family, at which a finished chunk is committed."""
+    weights: str = field(default="", repr=False)
+    """A hash of the weights: what other weights began is not gone on with. No part of what a step
+    costs, so not shown either."""
 
     @property
     def chunk_tokens(self) -> int:

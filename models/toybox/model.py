@@ -5,7 +5,7 @@ for serving (no gradients). What it is not: training, or the sampler that calls 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -53,10 +53,12 @@ class Toybox:
         video: VideoCodec,
         audio: AudioCodec,
         device: torch.device | str = "cpu",
+        weights: str = "",
     ) -> None:
-        """The audio decoder, small and made of short serial pieces, stays on the CPU."""
+        """The audio decoder, small and made of short serial pieces, stays on the CPU. weights: a
+        hash of them."""
         self._config = config
-        self._spec = config.spec()
+        self._spec = replace(config.spec(), weights=weights)
         self._denoiser = _for_serving(denoiser).to(device)
         self._text = _for_serving(text).to(device)
         self._video = prepare_to_serve(video).requires_grad_(False).to(device)

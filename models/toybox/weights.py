@@ -74,7 +74,7 @@ def load_toybox(*, weights: Path | None = None, device: str = "cpu") -> Toybox:
     audio_width = tensors["audio.encoder.0.weight"].shape[0]
     audio = _filled(AudioCodec(width=audio_width), tensors, "audio")
     video = _filled(VideoCodec(), tensors, "video")
-    return Toybox(config, denoiser, text, video, audio, device)
+    return Toybox(config, denoiser, text, video, audio, device, metadata[CHECKSUM])
 
 
 def load_video_codec(weights: Path | None = None) -> VideoCodec:
@@ -115,7 +115,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     found = checksum(tensors)
     if metadata.get(CHECKSUM, found) != found:
         raise ValueError(f"{path} has checksum {found}; its metadata says {metadata[CHECKSUM]}")
-    return metadata, tensors
+    return {**metadata, CHECKSUM: found}, tensors
 
 
 def _filled(module: Part, tensors: Mapping[str, Tensor], part: str) -> Part:

@@ -212,7 +212,7 @@ class Front:
             self.spans.job(outcome, seconds)
 
     def _job_started(self, job: Job) -> None:
-        self.metrics.job_started(time.time() - job.created_at)
+        self.metrics.job_started(job.waited)
 
     # ---- what the engine says ------------------------------------------------------------------
 

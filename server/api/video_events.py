@@ -20,7 +20,7 @@ from onbeat.server.api.estimates import seconds_left
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.video_shape import percent
 from onbeat.server.api.video_submit import job_of
-from onbeat.server.api.video_view import BaseDep, load_of, shown
+from onbeat.server.api.video_view import BaseDep, load_of, now_for, shown
 from onbeat.server.jobs.events import JobEvent
 from onbeat.server.jobs.job import ENDED, Job
 
@@ -58,8 +58,8 @@ async def video_events(
     video_id: str,
     last_event_id: Annotated[str | None, Header(description="number of the last one seen")] = None,
 ) -> Response:
-    """`queued`, `started`, `progress`, `requeued`, `completed`, `failed`, `cancelled`; `waiting`
-    while it is queued. Ends after the job's end."""
+    """`queued`, `started`, `restarted`, `progress`, `requeued`, `completed`, `failed`, `cancelled`;
+    `waiting` while it is queued. Ends after the job's end."""
     job = await job_of(front, video_id)
     after = _seen(last_event_id)
     if job.ended and not await asyncio.to_thread(front.store.events, job, after):
@@ -107,7 +107,7 @@ async def _numbered(front: Front, base: str, job: Job, event: JobEvent) -> bytes
     if "progress" in data:
         data["progress"] = percent(data["progress"])
     if event.kind == "progress":
-        left = seconds_left(job, None, load_of(front), time.time())
+        left = seconds_left(job, None, load_of(front), now_for(front, job))
         data["eta_s"] = None if left is None else round(left, 2)
     if event.kind in ENDED:
         now = await asyncio.to_thread(front.store.get, job.id)
@@ -117,7 +117,7 @@ async def _numbered(front: Front, base: str, job: Job, event: JobEvent) -> bytes
 
 
 def _waiting(front: Front, job: Job, position: int) -> bytes:
-    left = seconds_left(job, position, load_of(front), time.time())
+    left = seconds_left(job, position, load_of(front), now_for(front, job))
     data = {"queue_position": position, "eta_s": None if left is None else round(left, 2)}
     return _event("waiting", {"video_id": job.id, **data}, None)
 

@@ -108,8 +108,9 @@ async def wait_for(front: Front, job: Job, seconds: float, request: Request) -> 
 
 async def cancelled(front: Front, job: Job) -> Job | None:
     """Ends it, if it has not ended; the job as it is now, None if it was deleted."""
+    ran = front.worker.seconds(job.id) or 0.0
     after = await asyncio.to_thread(front.store.cancel, job.id)
     if after is not None and after.state == "cancelled" and not job.ended:
         front.worker.stop_job(job.id)
-        front.metrics.job_finished("cancelled", time.time() - job.created_at)
+        front.metrics.job_finished("cancelled", ran)
     return after

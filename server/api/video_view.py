@@ -38,12 +38,18 @@ async def shown(front: Front, base: str, job: Job, response: Response | None = N
 
 async def shown_all(front: Front, base: str, jobs: Sequence[Job]) -> list[Video]:
     places, told = await asyncio.to_thread(_beside, front.store, jobs)
-    load, now = load_of(front), time.time()
-    lefts = [seconds_left(job, places[job.id], load, now) for job in jobs]
+    load = load_of(front)
+    lefts = [seconds_left(job, places[job.id], load, now_for(front, job)) for job in jobs]
     return [
         view(job, places[job.id], told.get(job.id), left, base)
         for job, left in zip(jobs, lefts, strict=True)
     ]
+
+
+def now_for(front: Front, job: Job) -> float:
+    """As far after the job's start as it has really run, if it runs here; else the wall clock's."""
+    ran = front.worker.seconds(job.id)
+    return time.time() if ran is None or job.started_at is None else job.started_at + ran
 
 
 def load_of(front: Front) -> Load:

@@ -155,6 +155,8 @@ class EngineReady(Message, frozen=True, kw_only=True):
     default_steps: int
     max_steps: int
     window_chunks: int
+    weights: str = ""
+    """A hash of the model's weights; empty if it has none."""
     replay_chunks: int = 0
     """Newest chunks of latents from which a job goes on with the same bits."""
     takes_reference: bool = False

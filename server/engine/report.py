@@ -39,6 +39,7 @@ def ready_event(
         default_steps=spec.default_steps,
         max_steps=spec.max_steps,
         window_chunks=spec.window_chunks,
+        weights=spec.weights,
         replay_chunks=spec.replay_chunks,
         takes_reference=spec.takes_reference,
         default_strength=spec.default_strength,

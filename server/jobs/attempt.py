@@ -11,6 +11,7 @@ import logging
 import queue
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -142,7 +143,8 @@ class Attempt:
         """
         self._check_model()
         root = self._artifacts.work
-        layout = layout_of(self.job.request, self._ready.chunk_frames, self._ready.sample_rate)
+        ready = self._ready
+        layout = layout_of(self.job.request, ready.chunk_frames, ready.sample_rate, ready.weights)
         with Workspace(root, self.job, layout) as work:
             self._resume(work)
             if work.chunks < self.chunks:
@@ -154,8 +156,15 @@ class Attempt:
     def _resume(self, work: Workspace) -> None:
         """Goes on with the chunk behind those that are there; says so at once, so that no attempt
         that got further counts as one that did not."""
+        known = max(self.job.checkpoint, work.chunks, work.of_other_weights)
+        reason = "other_weights" if work.of_other_weights else "work_lost"
         if work.chunks and not self._goes_on(work):
             work.clear()
+            reason = "input_in_window"
+        if known and not work.chunks:
+            log.warning("job %s starts over: %s (%d chunks)", self.job.id, reason, known)
+            self._store.start_over(self.job, reason, known)
+            self.job = replace(self.job, checkpoint=0, progress=0.0)
         if work.chunks:
             self._first = work.chunks
             self._advance(work.chunks)

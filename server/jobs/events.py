@@ -13,7 +13,15 @@ import sqlalchemy as sa
 from onbeat.server.jobs.table import job_events
 
 EventKind = Literal[
-    "queued", "started", "progress", "requeued", "completed", "failed", "cancelled", "expired"
+    "queued",
+    "started",
+    "restarted",
+    "progress",
+    "requeued",
+    "completed",
+    "failed",
+    "cancelled",
+    "expired",
 ]
 
 NEW_EVENT = sa.insert(job_events)

@@ -87,6 +87,8 @@ class Job:
     """When the files may go; None: never."""
     expired: bool = False
     """The files are gone."""
+    waited: float = 0.0
+    """Seconds that it was queued before this claim; of a job just claimed."""
 
     @property
     def ended(self) -> bool:

@@ -181,9 +181,16 @@ def _turns_alone(connection: sa.Connection) -> None:
     connection.execute(sa.text(f"CREATE INDEX jobs_by_turn ON jobs ({columns})"))
 
 
+def _waits(connection: sa.Connection) -> None:
+    """Since when a job waits, on a clock that does not step."""
+    _add_column(connection, "jobs", sa.Column("waits_boot", sa.String(64)))
+    _add_column(connection, "jobs", sa.Column("waits_since", sa.Float))
+
+
 MIGRATIONS: list[Callable[[sa.Connection], None]] = [
     _first,
     _turns_beats_events,
     _beside,
     _turns_alone,
+    _waits,
 ]

@@ -6,6 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from onbeat.server.jobs.job import Job, JobRequest
+from onbeat.server.jobs.steady import Instant
 
 
 def job_of(row: sa.Row[Any]) -> Job:
@@ -36,7 +37,7 @@ def job_of(row: sa.Row[Any]) -> Job:
     )
 
 
-def new_row(job_id: str, request: JobRequest, now: float) -> dict[str, Any]:
+def new_row(job_id: str, request: JobRequest, now: float, since: Instant) -> dict[str, Any]:
     return {
         "id": job_id,
         "state": "queued",
@@ -47,7 +48,19 @@ def new_row(job_id: str, request: JobRequest, now: float) -> dict[str, Any]:
         "cost": float(request.frames),
         "created_at": now,
         "events": 1,
+        **waits(since),
     }
+
+
+def waits(since: Instant) -> dict[str, Any]:
+    """Of a job that is queued from now on."""
+    return {"waits_boot": since.boot, "waits_since": since.seconds}
+
+
+def waited_of(row: sa.Row[Any], steady: Instant, wall: float) -> float:
+    """How long it was queued: by a clock that does not step, if the machine ran all the time."""
+    known = steady.since(row.waits_boot, row.waits_since)
+    return max(0.0, wall - row.created_at) if known is None else known
 
 
 def new_job(number: int, row: dict[str, Any], request: JobRequest) -> Job:

@@ -8,6 +8,7 @@ next, and whose lease is over, does not depend on them (queueing.py, leases.py).
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from onbeat.server.jobs.database import Database, open_database
 from onbeat.server.jobs.events import EventKind, JobEvent
 from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, MAX_LOSSES, EndState, Job, JobRequest
 from onbeat.server.jobs.leases import LeaseWatch
-from onbeat.server.jobs.rows import job_of, new_job, new_row, text_of
+from onbeat.server.jobs.rows import job_of, new_job, new_row, text_of, waited_of, waits
 from onbeat.server.jobs.standing import standing
+from onbeat.server.jobs.steady import Instant, now
 from onbeat.server.jobs.table import jobs
 from onbeat.server.jobs.together import Together
 from onbeat.server.vocabulary import new_id
@@ -60,12 +62,13 @@ class JobStore:
         clock: Callable[[], float] = time.time,
         *,
         monotonic: Callable[[], float] = time.monotonic,
+        steady: Callable[[], Instant] = now,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         """Raises DatabaseError, sqlalchemy.exc.OperationalError."""
         self.database: Database = open_database(where)
         self.lease_seconds = lease_seconds
-        self._clock = clock
+        self._clock, self._steady = clock, steady
         self._together = Together(self.database)
         self._standing = standing(self.database)
         self._watch = LeaseWatch(lease_seconds, monotonic)
@@ -92,7 +95,7 @@ class JobStore:
                 waiting = self._standing.total(connection)
                 if waiting >= most_waiting:
                     raise QueueFull(waiting)
-            row = new_row(new_id("video"), request, self._clock())
+            row = new_row(new_id("video"), request, self._clock(), self._steady())
             made = connection.execute(NEW_JOB, row).inserted_primary_key
             assert made is not None
             job = new_job(made[0], row, request)
@@ -199,11 +202,11 @@ class JobStore:
 
         Its attempt counts as a strike until `renew` tells of a chunk more.
         """
-        now = self._clock()
+        wall = self._clock()
         with self.database.writing() as connection:
             if self.database.is_shared:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(CLAIM_LOCK)))
-            row = queueing.next_job(connection, now)
+            row = queueing.next_job(connection, wall)
             if row is None:
                 return None
             change = {
@@ -212,13 +215,14 @@ class JobStore:
                 "strikes": row.strikes + 1,
                 "fence": row.fence + 1,
                 "lease_owner": owner,
-                "started_at": max(now, row.created_at),
+                "started_at": max(wall, row.created_at),
             }
             mine = (jobs.c.number == row.number, jobs.c.state == "queued")
             taken = self._change(
                 connection, mine, change, "started", {"attempt": change["attempt"]}
             )
-        return job_of(taken) if taken is not None else None
+        waited = waited_of(row, self._steady(), wall)
+        return None if taken is None else replace(job_of(taken), waited=waited)
 
     def renew(self, job: Job, **values: Any) -> None:
         """A heartbeat. Raises LeaseLost."""
@@ -241,6 +245,14 @@ class JobStore:
         if row is None:
             raise LeaseLost(job.id)
         return job_of(row)
+
+    def start_over(self, job: Job, reason: str, lost: int) -> None:
+        """None of the `lost` chunks that were there can be used. Raises LeaseLost."""
+        change = {"checkpoint": 0, "progress": 0.0}
+        told = {"reason": reason, "lost_chunks": lost}
+        with self.database.writing() as connection:
+            if self._change(connection, _held(job), change, "restarted", told) is None:
+                raise LeaseLost(job.id)
 
     def note_recognised(self, job: Job, words: Sequence[str]) -> None:
         """Raises LeaseLost."""
@@ -303,6 +315,7 @@ class JobStore:
                 "not_before": self._clock() + min(delay, queueing.LONGEST_DELAY),
                 "attempt": row.attempt if counted else row.attempt - 1,
                 "strikes": row.strikes if counted else max(0, row.strikes - 1),
+                **waits(self._steady()),
             }
             queued = self._change(connection, _held(job), back, "requeued", {"reason": reason})
             assert queued is not None, job.id
@@ -345,11 +358,11 @@ class JobStore:
         told: Mapping[str, Any],
     ) -> sa.Row[Any] | None:
         """Ends a job, no earlier than it began."""
-        now = self._clock()
+        wall = self._clock()
         began = sa.func.coalesce(jobs.c.started_at, jobs.c.created_at)
         change = {
             "state": state,
-            "completed_at": sa.case((began > now, began), else_=now),
+            "completed_at": sa.case((began > wall, began), else_=wall),
             "lease_owner": None,
         } | change
         return self._change(connection, mine, change, state, told)

@@ -39,6 +39,8 @@ jobs = sa.Table(
     sa.Column("result_json", sa.Text),
     sa.Column("expires_at", sa.Float),
     sa.Column("expired", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("waits_boot", sa.String(64)),  # since when it waits (steady.py)
+    sa.Column("waits_since", sa.Float),
     sa.Index("jobs_by_state", "state", "number"),
     sa.Index("jobs_by_turn", "state", "owner", "priority", "number", "not_before"),
     sqlite_autoincrement=True,

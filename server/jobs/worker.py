@@ -82,6 +82,12 @@ class JobWorker:
         if entry is not None:
             entry[0].stop()
 
+    def seconds(self, job_id: str) -> float | None:
+        """How long this process has worked on a job; None if it does not."""
+        with self._lock:
+            entry = self._running.get(job_id)
+        return None if entry is None else entry[0].seconds
+
     def close(self) -> None:
         """Puts running jobs back into the queue and ends. Idempotent."""
         self._closing = True

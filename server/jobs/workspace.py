@@ -39,16 +39,21 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     chunk_frames: int
     sample_rate: int
     segment_chunks: int
+    weights: str = ""
+    """A hash of the model's; empty if it has none."""
     kind: Format = "mp4"
 
 
-def layout_of(request: JobRequest, chunk_frames: int, sample_rate: int) -> Layout:
+def layout_of(
+    request: JobRequest, chunk_frames: int, sample_rate: int, weights: str = ""
+) -> Layout:
     return Layout(
         request=request,
         chunk_frames=chunk_frames,
         sample_rate=sample_rate,
         segment_chunks=segment_chunks(chunk_frames, request.fps),
         kind=request.format,
+        weights=weights,
     )
 
 
@@ -62,6 +67,8 @@ class Workspace:
         self.folder = root / f"{job.id}.{job.fence}"
         self._segment: SegmentWriter | None = None
         self._journal: JournalFile | None = None
+        self.of_other_weights = 0
+        """How many chunks an earlier attempt left that other weights have made."""
         self.chunks = self._take_over()
         """How many chunks are on the disk, from the first one on."""
         if self.chunks and self._is_end(self.chunks):
@@ -207,17 +214,26 @@ class Workspace:
         earlier = [f for f in folders(self._root, self._job.id) if f != self.folder]
         shutil.rmtree(self.folder, ignore_errors=True)
         self._make()
-        fitting = [folder for folder in earlier if self._fits(folder)]
+        fitting = [folder for folder in earlier if self._layout(folder) == self.layout]
+        others = (folder for folder in earlier if self._has_other_weights(folder))
+        self.of_other_weights = max(map(self._count, others), default=0)
         chunks = self._adopt(max(fitting, key=self._count)) if fitting else 0
         for folder in earlier:
             shutil.rmtree(folder, ignore_errors=True)
         return chunks
 
-    def _fits(self, folder: Path) -> bool:
+    def _layout(self, folder: Path) -> Layout | None:
+        """None if it cannot be read: the attempt ended while it was made."""
         try:
-            return msgspec.json.decode((folder / LAYOUT).read_bytes(), type=Layout) == self.layout
+            return msgspec.json.decode((folder / LAYOUT).read_bytes(), type=Layout)
         except (OSError, msgspec.MsgspecError):
+            return None
+
+    def _has_other_weights(self, folder: Path) -> bool:
+        found = self._layout(folder)
+        if found is None or found == self.layout:
             return False
+        return msgspec.structs.replace(found, weights=self.layout.weights) == self.layout
 
     def _count(self, folder: Path) -> int:
         """Chunks in a folder."""
