@@ -92,6 +92,7 @@ class FakeEngine:
         """A stream that is resumed has to wait; it is told so before the answer to its control."""
         self.stall: dict[str, float] = {}
         """Seconds more that each chunk takes, by stage."""
+        self.weights = ""
         self.silent = threading.Event()
         """While set, no stream moves on."""
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -188,6 +189,7 @@ class FakeEngine:
             default_steps=2,
             max_steps=4,
             window_chunks=12,
+            weights=self.weights,
             replay_chunks=24,
             takes_reference=self.encodes,
             capacity_streams=self.capacity,
