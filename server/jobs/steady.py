@@ -15,8 +15,8 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
-    """`seconds` in one run of a machine (`boot`), from its start to its end; beside those of another
-    run they say nothing."""
+    """`seconds` in one run of a machine (`boot`), from start to end; beside those of another run
+    they say nothing."""
 
     boot: str
     seconds: float
