@@ -1,22 +1,27 @@
 """How fast jobs are accepted: arrivals at a rate that waits for nobody. JSON line last.
 
-`python -m benchmarks.jobs.accept [--rate 100] [--seconds 60] [--postgres]`
+`python -m benchmarks.jobs.accept [--rate 100] [--seconds 60] [--postgres] [--folder DIR]`
 
 A server of its own process with a synthetic engine that works on the jobs meanwhile; Poisson
 arrivals over kept connections. Latency counts from the instant at which a request was due, so that
-a slow server cannot hide behind requests that were not sent.
+a slow server cannot hide behind requests that were not sent. `server_cpu`: cores' worth, of the
+server with its encoders; `disk`: how long the folder's disk takes to have 4 KiB for good, asked
+every 20 ms meanwhile.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import random
+import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx2
+import psutil
 
 from benchmarks.live.figures import quantile
 from onbeat.server.cli.flags import whole
@@ -25,6 +30,30 @@ from tests.server.jobs.targets import Zygote
 
 CONNECTIONS = 64
 WARM_UP = 20
+
+
+class Disk:
+    """Asks a disk, while it is entered, to force 4 KiB; `took` in ms."""
+
+    def __init__(self, folder: Path) -> None:
+        self.took: list[float] = []
+        self._path, self._stop = folder / "asked", threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        with self._path.open("wb", buffering=0) as file:
+            while not self._stop.wait(0.02):
+                began = time.perf_counter()
+                os.pwrite(file.fileno(), bytes(4096), 0)
+                os.fdatasync(file.fileno())
+                self.took.append(1e3 * (time.perf_counter() - began))
 
 
 async def load(url: str, rate: float, seconds: float) -> tuple[list[float], list[str]]:
@@ -58,7 +87,7 @@ async def load(url: str, rate: float, seconds: float) -> tuple[list[float], list
 
 
 def measure(folder: Path, url: str | None, rate: float, seconds: float) -> dict[str, Any]:
-    zygote = Zygote()
+    zygote, disk = Zygote(), Disk(folder)
     settings = {
         "data_dir": str(folder / "data"),
         "database_url": url,
@@ -66,7 +95,12 @@ def measure(folder: Path, url: str | None, rate: float, seconds: float) -> dict[
     }
     server = zygote.start(settings, chunk_seconds=0.02)
     try:
-        latencies, errors = asyncio.run(load(server.client.url, rate, seconds))
+        process = psutil.Process(server.pid)
+        before, began = sum(process.cpu_times()[:2]), time.perf_counter()
+        with disk:
+            latencies, errors = asyncio.run(load(server.client.url, rate, seconds))
+        used = sum(process.cpu_times()[:2]) - before
+        share = used / (time.perf_counter() - began)
         rows = server.client.counted()
     finally:
         server.kill()
@@ -86,6 +120,9 @@ def measure(folder: Path, url: str | None, rate: float, seconds: float) -> dict[
         "p95_ms": at(0.95),
         "p99_ms": at(0.99),
         "max_ms": at(1.0),
+        "server_cpu": round(share, 2),
+        "disk_p50_ms": quantile(disk.took, 0.5),
+        "disk_p99_ms": quantile(disk.took, 0.99),
     }
 
 
@@ -93,9 +130,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rate", type=float, default=100.0, help="jobs a second")
     parser.add_argument("--seconds", type=whole(), default=60)
+    parser.add_argument("--folder", help="where files lie; a temporary folder if unset")
     parser.add_argument("--postgres", action="store_true", help="instead of SQLite")
     args = parser.parse_args()
-    with TemporaryDirectory() as name:
+    with TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)
         if args.postgres:
             with running() as url:

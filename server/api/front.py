@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -43,6 +44,9 @@ log = logging.getLogger("onbeat.api")
 STATUS_TICKS = 2
 """Viewers get a status message every so many ticks: once a second."""
 JOB_TICKS = 2
+THREADS = 32
+"""For work that waits, most of it for a disk: writes of jobs that wait together share one wait, and
+asyncio's own few threads (cores + 4) would be that many writes at most."""
 
 
 class Front:
@@ -91,6 +95,7 @@ class Front:
         self.started_at = int(time.time())
         self.ticked = asyncio.Condition()
         self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         self._beat: asyncio.Task[None] | None = None
         self.sessions.watchers.append(self._count)
 
