@@ -6,7 +6,7 @@ A server of its own process with a synthetic engine that works on the jobs meanw
 arrivals over kept connections. Latency counts from the instant at which a request was due, so that
 a slow server cannot hide behind requests that were not sent. `server_cpu`: cores' worth, of the
 server with its encoders; `disk`: how long the folder's disk takes to have 4 KiB for good, asked
-every 20 ms meanwhile.
+ten times a second.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Disk:
 
     def _ask(self) -> None:
         with self._path.open("wb", buffering=0) as file:
-            while not self._stop.wait(0.02):
+            while not self._stop.wait(0.1):
                 began = time.perf_counter()
                 os.pwrite(file.fileno(), bytes(4096), 0)
                 os.fdatasync(file.fileno())

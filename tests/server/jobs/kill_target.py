@@ -7,12 +7,14 @@ Python. What it is not: who kills and checks (killing.py).
 
 import json
 import os
+import pwd
 import signal
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -21,9 +23,10 @@ from sqlalchemy import event
 from onbeat.server.api import webhooks as api_webhooks
 from onbeat.server.api.app import create_app
 from onbeat.server.api.post import post
-from onbeat.server.config import load_settings
+from onbeat.server.config import Settings, SettingsError, load_settings
 from onbeat.server.jobs import owner, webhooks
 from onbeat.server.jobs.encode import PictureSegment
+from onbeat.server.launch import check_database, prepare_data_dir
 from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import FakeMedia
 from tests.server.jobs import diary
@@ -37,6 +40,7 @@ class Order:
     """One server with these settings. `host`: as which machine it works; "" for this one. `call`,
     `count`: it kills itself at that call's so manieth time, before or after; "" never.
     `engine_after`: seconds until its engine crashes; 0: never. `diary`: a file (diary.py).
+    `user`: who it is from its first line on. `refused`: a file for why it did not start.
     `webhook_lease`: seconds until another server tells what this one was about to; 0: as usual."""
 
     settings: dict[str, Any]
@@ -48,6 +52,8 @@ class Order:
     after: bool = False
     engine_after: float = 0.0
     diary: str = ""
+    user: str = ""
+    refused: str = ""
     webhook_lease: float = 0.0
 
     def line(self) -> str:
@@ -109,7 +115,11 @@ def _set(order: Order, app: Any) -> None:
 def serve(order: Order) -> None:
     """Until it is killed."""
     engine = FakeEngine(job_chunk_seconds=order.chunk_seconds)
+    if order.user:
+        _become(order.user)
     settings = load_settings(log_level="warning", **order.settings)
+    if order.refused and not _prepared(settings, order.refused):
+        return
     if order.diary:
         diary.keep(order.diary)
     if order.webhook_lease:
@@ -122,6 +132,24 @@ def serve(order: Order) -> None:
         threading.Timer(order.engine_after, engine.crash).start()
     threading.Thread(target=_arm, args=(order, app), daemon=True).start()
     uvicorn.run(app, host="127.0.0.1", port=order.port, log_level="warning")
+
+
+def _become(user: str) -> None:
+    entry = pwd.getpwnam(user)
+    os.setgroups([])
+    os.setgid(entry.pw_gid)
+    os.setuid(entry.pw_uid)
+
+
+def _prepared(settings: Settings, refused: str) -> bool:
+    """As the command line does before it serves."""
+    try:
+        prepare_data_dir(settings)
+        check_database(settings)
+    except SettingsError as error:
+        Path(refused).write_text(str(error))
+        return False
+    return True
 
 
 def _arm(order: Order, app: Any) -> None:

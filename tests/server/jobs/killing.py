@@ -167,7 +167,7 @@ class Killing:
         call = self.random.choice(["", *CALLS])
         more: dict[str, Any] = {}
         if call:
-            count = self.random.randrange(1, MOST_CALLS.get(call, 80))
+            count = self.random.randrange(1, MOST_CALLS.get(call, 40))
             more = {"call": call, "count": count, "after": self.random.random() < 0.5}
         elif self.random.random() < 0.3:
             more = {"engine_after": 0.1 + self.random.random() / 4}
