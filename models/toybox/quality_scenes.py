@@ -82,11 +82,13 @@ def _scenes(seed: int, count: int, chunks: int) -> SceneBatch:
 
 def true_scenes(said: Sequence[Said], chunks: int) -> SceneBatch:
     """The scenes of these prompts, `chunks` long, in their order."""
-    parts = []
+    parts, places = [], list[int]()
     for seed in dict.fromkeys(s.seed for s in said):
-        rows = [s.row for s in said if s.seed == seed]
+        mine = [i for i, s in enumerate(said) if s.seed == seed]
+        rows = [said[i].row for i in mine]
         parts.append(_rows(_scenes(seed, max(rows) + 1, chunks), rows))
-    return _joined(parts)
+        places += mine
+    return _rows(_joined(parts), [places.index(i) for i in range(len(said))])
 
 
 def _rows(batch: SceneBatch, rows: Sequence[int]) -> SceneBatch:

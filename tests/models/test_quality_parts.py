@@ -28,6 +28,16 @@ def test_scenes_say_all_and_are_held_out_as_asked() -> None:
 
 
 @pytest.mark.timeout(600)
+def test_true_scenes_come_in_the_order_of_their_prompts() -> None:
+    one, other = said_scenes(1, 2, held_out=False), said_scenes(2, 2, held_out=False)
+    mixed = [one[0], other[0], one[1], other[1]]
+    together = true_scenes(mixed, 1)
+    for row, said in enumerate(mixed):
+        alone = true_scenes([said], 1)
+        assert together.prompts[row] == alone.prompts[0] == [said.prompt]
+        assert np.array_equal(together.tracks.x[row], alone.tracks.x[0])
+
+
 def test_motions_of_true_tracks() -> None:
     said = said_scenes(4, 12, held_out=False)
     seen = [motion_of(detect(clip)) for clip in true_frames(said, 5)]
