@@ -14,7 +14,7 @@ from tests.server.jobs.postgres import new_database
 from tests.server.jobs.targets import PATIENCE, Zygote
 
 LEASE_SECONDS = 3.0
-JOBS, FRAMES = 8, 100
+JOBS, FRAMES = 4, 100
 EARLY = 8
 """Chunks after which a job is still far from its end."""
 
