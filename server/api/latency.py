@@ -9,7 +9,7 @@ from typing import Any
 
 from onbeat.server.api.frames import ALL_STAGES, VIEWER_STAGES, FrameRecord
 from onbeat.server.api.measures import WINDOW_SECONDS, Quantiles, quantiles
-from onbeat.server.api.tails import slowest, split
+from onbeat.server.api.tails import slowest, split, tail
 
 MOST_FRAMES = 1024
 NOW_SECONDS = 2.0
@@ -34,7 +34,7 @@ class LatencyWindow:
         of late. `late`: frames leave late."""
         sent, seen = _since(self._sent, now), _since(self._seen, now)
         recent = [*_since(self._sent, now, NOW_SECONDS), *_since(self._seen, now, NOW_SECONDS)]
-        row = split(recent)["p95"]
+        row = tail(recent)
         stage = slowest(row, late=late)
         return {
             "frames": len(sent),

@@ -36,9 +36,13 @@ RESOURCE = {
 EVENTS_REL = "urn:ietf:params:whep:ext:core:server-sent-events"
 EVENTS = ("active", "inactive", "viewercount")
 SDP_BODY = {"requestBody": {"required": True, "content": {SDP: {"schema": {"type": "string"}}}}}
-SDP_ANSWER: dict[int | str, dict[str, Any]] = {
-    201: {"content": {SDP: {}}, "description": "The answer"}
+OFFERED: dict[str, Any] = {
+    "status_code": 201,
+    "openapi_extra": SDP_BODY,
+    "responses": {201: {"content": {SDP: {}}, "description": "The answer"}},
+    "response_class": Response,
 }
+"""What all routes that take an offer have in common."""
 
 
 def created(front: Front, session: Session, peer: Viewer, kind: str) -> Response:

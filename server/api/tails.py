@@ -24,8 +24,18 @@ def split(records: Sequence[FrameRecord]) -> dict[str, dict[str, float] | None]:
     return {name: _row(ordered, share) for name, share in QUANTILES.items()}
 
 
+def tail(records: Sequence[FrameRecord]) -> dict[str, float] | None:
+    """The same for the frames around p95 of the time that is not meant: a stall that the wait for
+    the playout instant makes up for changes no total, but it is what eats the reserve."""
+    return _row(sorted(records, key=_unplanned), QUANTILES["p95"])
+
+
 def _total(record: FrameRecord) -> float:
     return record.total
+
+
+def _unplanned(record: FrameRecord) -> float:
+    return record.total - sum(record.stages.get(name, 0.0) for name in PLANNED)
 
 
 def _row(ordered: Sequence[FrameRecord], share: float) -> dict[str, float] | None:

@@ -13,21 +13,14 @@ from onbeat.server.api.front import FrontDep
 from onbeat.server.api.limits import served
 from onbeat.server.api.offers import read_offer
 from onbeat.server.api.owner import OwnerDep
-from onbeat.server.api.peers import SDP_ANSWER, SDP_BODY, created
+from onbeat.server.api.peers import OFFERED, created
 from onbeat.server.api.plain import plain_session
 from onbeat.server.api.schemas import PlainQuery
 
 router = APIRouter(tags=["webrtc"])
 
 
-@router.post(
-    "/v1/sessions/{session_id}/whep",
-    status_code=201,
-    operation_id="watch_session",
-    openapi_extra=SDP_BODY,
-    responses=SDP_ANSWER,
-    response_class=Response,
-)
+@router.post("/v1/sessions/{session_id}/whep", operation_id="watch_session", **OFFERED)
 async def watch_session(front: FrontDep, session_id: str, request: Request) -> Response:
     """Watch a session: an offer that receives video and sound."""
     session = front.sessions.get(session_id)
@@ -35,14 +28,7 @@ async def watch_session(front: FrontDep, session_id: str, request: Request) -> R
     return created(front, session, await front.viewers.join(session, offer, duplex=False), "whep")
 
 
-@router.post(
-    "/v1/sessions/{session_id}/duplex",
-    status_code=201,
-    operation_id="join_session",
-    openapi_extra=SDP_BODY,
-    responses=SDP_ANSWER,
-    response_class=Response,
-)
+@router.post("/v1/sessions/{session_id}/duplex", operation_id="join_session", **OFFERED)
 async def join_session(front: FrontDep, session_id: str, request: Request) -> Response:
     """Watch and steer a session, and publish to it: an offer that may also send, and that may have
     the data channel "control"."""
@@ -51,14 +37,7 @@ async def join_session(front: FrontDep, session_id: str, request: Request) -> Re
     return created(front, session, await front.viewers.join(session, offer, duplex=True), "duplex")
 
 
-@router.post(
-    "/whep",
-    status_code=201,
-    operation_id="watch_prompt",
-    openapi_extra=SDP_BODY,
-    responses=SDP_ANSWER,
-    response_class=Response,
-)
+@router.post("/whep", operation_id="watch_prompt", **OFFERED)
 async def watch_prompt(
     front: FrontDep,
     request: Request,

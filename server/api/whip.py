@@ -12,7 +12,7 @@ from onbeat.server.api.front import FrontDep
 from onbeat.server.api.limits import served
 from onbeat.server.api.offers import read_offer
 from onbeat.server.api.owner import OwnerDep
-from onbeat.server.api.peers import SDP_ANSWER, SDP_BODY, created
+from onbeat.server.api.peers import OFFERED, created
 from onbeat.server.api.plain import plain_session
 from onbeat.server.api.schemas import PlainQuery
 from onbeat.server.engine.messages import VideoInput
@@ -22,14 +22,7 @@ router = APIRouter(tags=["webrtc"])
 WATCH_REL = "urn:onbeat:rel:watch"
 
 
-@router.post(
-    "/v1/sessions/{session_id}/whip",
-    status_code=201,
-    operation_id="publish_to_session",
-    openapi_extra=SDP_BODY,
-    responses=SDP_ANSWER,
-    response_class=Response,
-)
+@router.post("/v1/sessions/{session_id}/whip", operation_id="publish_to_session", **OFFERED)
 async def publish_to_session(front: FrontDep, session_id: str, request: Request) -> Response:
     """Send video and sound to a session that works on them. One publisher at a time."""
     session = front.sessions.get(session_id)
@@ -37,14 +30,7 @@ async def publish_to_session(front: FrontDep, session_id: str, request: Request)
     return created(front, session, await front.publishers.publish(session, offer), "whip")
 
 
-@router.post(
-    "/whip",
-    status_code=201,
-    operation_id="publish_prompt",
-    openapi_extra=SDP_BODY,
-    responses=SDP_ANSWER,
-    response_class=Response,
-)
+@router.post("/whip", operation_id="publish_prompt", **OFFERED)
 async def publish_prompt(
     front: FrontDep,
     request: Request,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onbeat.server.api.gpu import GpuFigures
+from tests.e2e.stage_words import stage_words
 from tests.server.api.fake_engine import CHUNK_FRAMES, FPS, FakeEngine
 from tests.server.api.fake_media import OFFER, FakeMedia
 from tests.server.api.local_server import LocalServer
@@ -23,18 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PATIENCE = 60.0
-WORDS = {
-    "queue": "waiting",
-    "denoise": "denoising",
-    "commit": "committing",
-    "decode": "decoding",
-    "convert": "converting",
-    "encode": "encoding",
-    "send": "sending",
-    "network": "network",
-    "buffer": "jitter buffer",
-    "shown": "decoding and showing",
-}
+WORDS = {name: words for name, words in stage_words().items() if name not in ("pace", "handover")}
 VIEWER = ("network", "buffer", "shown")
 PERFETTO = """<script>
 addEventListener("message", (event) => {

@@ -53,6 +53,16 @@ def test_a_stall_in_a_stage_is_that_stages_within_two_seconds(stage: str) -> Non
     assert view["slowest"] == stage and view["slowest_ms"] == pytest.approx(300, rel=0.1)
 
 
+def test_a_stall_that_the_reserve_makes_up_for_is_named(now: float = 1000.0) -> None:
+    """The wait for the playout instant gives what the stall takes: no frame's total changes, and
+    one chunk in ten is enough."""
+    window = LatencyWindow()
+    window.sent([record(denoise=0.06, pace=0.4)] * 36, now)
+    window.sent([record(denoise=0.06, decode=0.25, pace=0.15)] * 4, now)
+    view = window.view(now, late=False)
+    assert view["slowest"] == "decode" and view["slowest_ms"] > 125
+
+
 def test_waiting_for_the_playout_instant_is_meant() -> None:
     window = LatencyWindow()
     window.sent([record(pace=0.4)] * 10, 10.0)
