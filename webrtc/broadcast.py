@@ -102,7 +102,8 @@ class Broadcast:
 
     def frames(self) -> list[FrameTimes]:
         """The pictures that were sent since the last call, oldest first."""
-        return self._tally.frames.take(self._clock())
+        sending = any(isinstance(m, Viewer) and m.connected for m in self._members)
+        return self._tally.frames.take(self._clock(), sending=sending)
 
     # ---- viewers (called by peers) and taps --------------------------------------------------
 

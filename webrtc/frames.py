@@ -9,6 +9,8 @@ from dataclasses import dataclass
 MOST_PENDING = 512
 SETTLED_AFTER = 0.25
 """Seconds after its encoding at which a frame is told of, though a viewer may still be sent to."""
+LONGEST_SEND = 2.0
+"""Seconds that one is waited for of which nothing has left: a sender that stalls is to be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +64,20 @@ class FrameLog:
         if frame is not None and frame.encoded_at is not None:
             frame.sent_at = now
 
-    def take(self, now: float) -> list[FrameTimes]:
+    def take(self, now: float, *, sending: bool = False) -> list[FrameTimes]:
         """Those that are over since the last call, oldest first. A frame that no connection has
-        sent (a tap alone took it) is told of as sent when it was encoded."""
-        over = {pts: f for pts, f in self._pending.items() if _settled(f, now)}
+        sent (a tap alone took it) is told of as sent when it was encoded. `sending`: there are
+        connections."""
+        over = {pts: f for pts, f in self._pending.items() if _settled(f, now, sending)}
         for pts in over:
             del self._pending[pts]
         return [_times(pts, frame) for pts, frame in over.items()]
 
 
-def _settled(frame: _Pending, now: float) -> bool:
-    return frame.encoded_at is not None and now - frame.encoded_at >= SETTLED_AFTER
+def _settled(frame: _Pending, now: float, sending: bool) -> bool:
+    unsent = sending and frame.sent_at is None
+    wait = LONGEST_SEND if unsent else SETTLED_AFTER
+    return frame.encoded_at is not None and now - frame.encoded_at >= wait
 
 
 def _times(pts: int, frame: _Pending) -> FrameTimes:

@@ -160,9 +160,14 @@ class Between:
         route.fulfill(response=answer, body=opening.result(20))
 
     def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(20)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _end(self) -> None:
+        self.relay.close()
+        await asyncio.sleep(0)  # its sockets close on the loop
 
 
 class Bench:

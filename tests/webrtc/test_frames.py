@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onbeat.webrtc.encoders import EncoderPool
-from onbeat.webrtc.frames import MOST_PENDING, SETTLED_AFTER, FrameLog
+from onbeat.webrtc.frames import LONGEST_SEND, MOST_PENDING, SETTLED_AFTER, FrameLog
 from onbeat.webrtc.stamps import WHOLE, Stamps
 from onbeat.webrtc.viewer import PacketTrack
 from tests.webrtc.test_broadcast import Make, Stage
@@ -47,6 +47,20 @@ def test_what_reached_nobody_is_not_told_of() -> None:
     log.sent(0, 10.1)
     taken(log, 1, 10.0)  # never encoded
     assert log.take(30.0) == []
+
+
+def test_a_frame_that_waits_to_be_sent_is_waited_for() -> None:
+    """A stalled sender would look like a quick one otherwise."""
+    log = FrameLog()
+    for pts in (0, 1):
+        taken(log, pts, 10.0)
+        log.encoded(pts, 10.01)
+    assert log.take(10.5, sending=True) == []
+    log.sent(0, 10.9)
+    (frame,) = log.take(11.0, sending=True)
+    assert frame.sent_at == 10.9
+    (lost,) = log.take(10.01 + LONGEST_SEND, sending=True)
+    assert lost.pts == 1 and lost.sent_at == lost.encoded_at
 
 
 def test_a_tap_alone_sends_nothing() -> None:
