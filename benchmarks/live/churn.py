@@ -200,7 +200,7 @@ def main() -> None:
     args = parser.parse_args()
     found: dict[str, Any] = {}
     with served_players(parser) as (server, good):
-        session = server.post("/v1/sessions", {"prompt": "a red ball over the sea"})
+        session = server.post("/v1/sessions", {"prompt": "a red ball over the sea", "wait": True})
         url = server.url + session["whep_url"]
         page, other = good.beside(), Good(good.beside(), url)
         watcher = good.join(url)

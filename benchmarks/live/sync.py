@@ -1,6 +1,6 @@
 """Sound against picture as a browser plays them, over minutes and over mishaps. JSON line last.
 
-`python -m benchmarks.live.sync [--minutes 10] [--calm] [--buffer MS]`
+`python -m benchmarks.live.sync [--minutes 10] [--calm] [--buffer MS] [--rows FILE]`
 
 Headless Chromium plays one session of a real server. Once a second the difference of the instants
 that getStats says are playing now, picture minus sound, in ms: positive when the picture is ahead.
@@ -10,7 +10,12 @@ come by turns, 15 s apart. Drift: the least-squares slope times the whole time.
 Browsers leave up to 30 ms between both alone (they move one only beyond that) and widen the buffer
 of the sound when it comes unevenly, as it does on a busy machine: as played, the offset follows
 their buffers. `sent` is without those: each instant that plays now, less how long its last packets
-lay in the buffer. `--buffer` has the page ask for one length of both buffers.
+lay in the buffer. `--buffer` has the page ask for one length of both buffers, `--rows` writes each
+sample: seconds, both offsets, both buffers, ms; and when each mishap was.
+
+On a busy machine run it by `benchmarks.live.ahead`. With one real-time priority for all, a forward
+of the engine keeps a core from the threads that wake up meanwhile, sound leaves unevenly, and the
+browser's buffers are what is measured.
 """
 
 import argparse
@@ -20,6 +25,8 @@ import signal
 import statistics
 import time
 import urllib.request
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,10 +83,11 @@ def mishap(turn: int, server: ServerProcess, session: str, players: Players) -> 
 
 
 class Offsets:
-    """Samples of one player: seconds, the offset as played, and as sent, ms."""
+    """Samples of one player: seconds, the offset as played, and as sent, the time in the buffers of
+    picture and sound, ms."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[float, float, float]] = []
+        self.rows: list[tuple[float, float, float, float, float]] = []
         self._before: dict[str, Any] | None = None
 
     def add(self, at: float, found: dict[str, Any]) -> None:
@@ -90,7 +98,7 @@ class Offsets:
         if None in ends or None in waits:
             return
         played = ends[0] - ends[1]
-        self.rows.append((at, played, played + waits[0] - waits[1]))
+        self.rows.append((at, played, played + waits[0] - waits[1], *waits))
 
 
 def buffered(now: dict[str, Any], before: dict[str, Any]) -> float | None:
@@ -108,20 +116,27 @@ def watch(server: ServerProcess, players: Players, args: argparse.Namespace) -> 
         players.page.evaluate(BUFFER, [player, args.buffer])
     players.wait(SETTLE)
     began, turn, seen = time.monotonic(), 0, Offsets()
-    mishaps: list[str] = []
+    mishaps: list[tuple[float, str]] = []
     while (at := time.monotonic() - began) < 60 * args.minutes:
         if not args.calm and at >= EVERY * (turn + 1):
-            mishaps.append(mishap(turn, server, session["id"], players))
+            mishaps.append((at, mishap(turn, server, session["id"], players)))
             turn += 1
         seen.add(time.monotonic() - began, players.inbound(player))
         players.wait(1)
-    times, played, sent = np.array(seen.rows).T
+    if args.rows is not None:
+        args.rows.write_text(json.dumps({"mishaps": mishaps, "rows": seen.rows}))
+    times, played, sent, picture, sound = np.array(seen.rows).T
     return {
         "samples": len(times),
         "played": figures(times, played),
         "sent": figures(times, sent),
-        "mishaps": {name: mishaps.count(name) for name in set(mishaps)},
+        "buffers_ms": {"picture": buffer(picture), "sound": buffer(sound)},
+        "mishaps": Counter(name for _, name in mishaps),
     }
+
+
+def buffer(lengths: Floats) -> dict[str, float]:
+    return {name: quantile(list(lengths), q) for name, q in (("p50", 0.5), ("p95", 0.95))}
 
 
 def figures(times: Floats, offsets: Floats) -> dict[str, Any]:
@@ -141,6 +156,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=number, default=10.0)
     parser.add_argument("--calm", action="store_true", help="without mishaps")
     parser.add_argument("--buffer", type=number, metavar="MS")
+    parser.add_argument("--rows", type=Path, metavar="FILE")
     args = parser.parse_args()
     with served_players(parser) as (server, players):
         found = watch(server, players, args)
