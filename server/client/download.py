@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import httpx2
 
@@ -128,15 +128,24 @@ def fetch(
                     return state.got
 
 
+def _asked(
+    transport: Transport | AsyncTransport, path: str, params: Mapping[str, str], state: Download
+) -> dict[str, Any]:
+    """The request for what is not there yet."""
+    return {
+        "method": "GET",
+        "url": transport.to(path),
+        "params": params,
+        "headers": transport.headers(state.headers()),
+        "follow_redirects": True,
+    }
+
+
 @contextmanager
 def _answer(
     transport: Transport, path: str, params: Mapping[str, str], state: Download
 ) -> Iterator[httpx2.Response]:
-    headers = transport.headers(state.headers())
-    url = transport.to(path)
-    with transport.http.stream(
-        "GET", url, params=params, headers=headers, follow_redirects=True
-    ) as answer:
+    with transport.http.stream(**_asked(transport, path, params, state)) as answer:
         if not answer.is_success:
             answer.read()
             raise_for_refusal(answer)
@@ -170,11 +179,7 @@ async def fetch_async(
 async def _async_answer(
     transport: AsyncTransport, path: str, params: Mapping[str, str], state: Download
 ) -> AsyncIterator[httpx2.Response]:
-    headers = transport.headers(state.headers())
-    url = transport.to(path)
-    async with transport.http.stream(
-        "GET", url, params=params, headers=headers, follow_redirects=True
-    ) as answer:
+    async with transport.http.stream(**_asked(transport, path, params, state)) as answer:
         if not answer.is_success:
             await answer.aread()
             raise_for_refusal(answer)

@@ -1,4 +1,4 @@
-"""Takes the pictures of the two pages for the README: docs/preview.png and docs/dashboard.png.
+"""Takes the pictures of the two pages for docs/: preview.png and dashboard.png, and for phones.
 
     python tests/e2e/screenshots.py [--url http://127.0.0.1:8000] [--out docs] [--phone]
 
@@ -38,6 +38,20 @@ def open_live(browser: Browser, url: str, prompt: str, *, width: int, height: in
     return page
 
 
+def open_dashboard(browser: Browser, url: str, *, width: int, height: int) -> Page:
+    """The latency page with one session opened, after some seconds."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="dark", device_scale_factor=1
+    )
+    page = context.new_page()
+    page.goto(url + "/dashboard")
+    page.locator(".open").first.click()
+    page.click("[data-range='120']")
+    time.sleep(5)
+    page.evaluate("scrollTo(0, 0)")
+    return page
+
+
 def take(browser: Browser, url: str, out: Path) -> None:
     first = open_live(browser, url, PROMPTS[0], width=1160, height=940)
     others = [open_live(browser, url, p, width=420, height=420) for p in PROMPTS[1:]]
@@ -46,13 +60,7 @@ def take(browser: Browser, url: str, out: Path) -> None:
     first.press("#prompt", "Control+Enter")
     time.sleep(6)
     first.screenshot(path=out / "preview.png")
-    page = browser.new_context(
-        viewport={"width": 1280, "height": 900}, color_scheme="dark", device_scale_factor=1
-    ).new_page()
-    page.goto(url + "/dashboard")
-    page.locator(".open").first.click()
-    page.click("[data-range='120']")
-    time.sleep(5)
+    page = open_dashboard(browser, url, width=1280, height=900)
     page.screenshot(path=out / "dashboard.png", full_page=True)
     for done in (page, first, *others):
         done.goto("about:blank")
@@ -63,6 +71,9 @@ def take_phone(browser: Browser, url: str, out: Path) -> None:
     page = open_live(browser, url, PROMPTS[0], width=390, height=844)
     time.sleep(5)
     page.screenshot(path=out / "preview-phone.png")
+    dashboard = open_dashboard(browser, url, width=390, height=844)
+    dashboard.screenshot(path=out / "dashboard-phone.png")
+    page.goto("about:blank")
 
 
 def main() -> None:

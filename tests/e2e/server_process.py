@@ -75,10 +75,14 @@ class ServerProcess:
         raise RuntimeError(f"the server is not ready:\n{self.log.read_text()[-3000:]}")
 
     def close(self) -> None:
-        """Ends it as Ctrl-C would; by force after 20 s."""
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(10)
+        end(self.process)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a server as Ctrl-C would; by force after 20 s."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)

@@ -18,7 +18,7 @@ from typing import Any
 
 from aioice.ice import get_host_addresses
 
-from tests.e2e.server_process import free_port
+from tests.e2e.server_process import end, free_port
 
 FOLDER = Path(__file__).parent
 READY_SECONDS = 60.0
@@ -105,10 +105,4 @@ class Stage:
         raise RuntimeError(f"the stage is not ready:\n{self.log.read_text()[-3000:]}")
 
     def close(self) -> None:
-        """Ends it as Ctrl-C would; by force after 20 s."""
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(10)
+        end(self.process)
