@@ -55,6 +55,8 @@ class JobWorker:
         self._owner = Owner.here()
         self._running: dict[str, tuple[Attempt, threading.Thread]] = {}
         self._unsettled: deque[Job] = deque()
+        self._left: deque[str] = deque()
+        """Jobs that nobody runs here, whose work may lie about."""
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -81,6 +83,9 @@ class JobWorker:
             entry = self._running.get(job_id)
         if entry is not None:
             entry[0].stop()
+        else:  # an earlier attempt may have left something
+            self._left.append(job_id)
+            self._wake.set()
 
     def seconds(self, job_id: str) -> float | None:
         """How long this process has worked on a job; None if it does not."""
@@ -121,6 +126,8 @@ class JobWorker:
 
     def _look(self) -> None:
         self._put_back_unsettled()
+        while self._left:
+            self._forget(self._left.popleft())
         now = time.monotonic()
         if now - self._beaten_at >= self._store.lease_seconds / BEATS_PER_LEASE:
             self._beaten_at = now
@@ -171,6 +178,7 @@ class JobWorker:
             self._tell(job.id)
             if job.ended:
                 self._finished("failed", 0.0)
+                self._forget(job.id)
         if moved:
             log.info("%d interrupted jobs were taken up", len(moved))
 
@@ -192,20 +200,20 @@ class JobWorker:
             log.warning(said, job.id, error, exc_info=not known)
             self._unsettled.append(job)
         finally:
-            self._forget(job)
+            self._forget(job.id)
             with self._lock:
                 del self._running[job.id]
             self._tell(job.id)
             self._wake.set()
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job_id: str) -> None:
         """Nothing is kept of a job that has ended, or is gone."""
         try:
-            now = self._store.get(job.id)
+            now = self._store.get(job_id)
             if now is None or now.ended:
-                workspace.forget(self._artifacts.work, job.id)
+                workspace.forget(self._artifacts.work, job_id)
         except Exception:  # swept at the next start
-            log.exception("job %s: what was made of it could not be removed", job.id)
+            log.exception("job %s: what was made of it could not be removed", job_id)
 
     def _settle(self, attempt: Attempt) -> None:
         """Runs the attempt and writes down how it ended. Raises LeaseLost."""

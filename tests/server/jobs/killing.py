@@ -52,6 +52,7 @@ class Report:
     doubled: int
     wrong: int
     not_completed: int
+    failed_with: dict[str, int]
     resumed: int
     lost_chunks_max: int
     """The most chunks that a resumed job had begun to write down and began anew."""
@@ -221,6 +222,7 @@ class Killing:
             + max(0, len(ids) - len(self.accepted) - self.unknown),
             wrong=wrong,
             not_completed=sum(job.state != "completed" for job in jobs),
+            failed_with=dict(Counter(job.error_code for job in jobs if job.error_code)),
             resumed=sum(map(_resumed, told)),
             lost_chunks_max=self.diary.taken_again,
             made_again_max=self.diary.made_again,
