@@ -14,13 +14,13 @@ import asyncio
 import json
 import os
 import random
+import re
 import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import httpx2
 import psutil
 
 from benchmarks.live.figures import quantile
@@ -29,6 +29,8 @@ from tests.server.jobs.postgres import new_database, running
 from tests.server.jobs.targets import Zygote
 
 CONNECTIONS = 64
+BODY = json.dumps({"prompt": "a red ball", "seconds": "1"}).encode()
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 WARM_UP = 20
 
 
@@ -56,33 +58,65 @@ class Disk:
                 self.took.append(1e3 * (time.perf_counter() - began))
 
 
+class Line:
+    """One kept connection, as little of HTTP as this needs: a client that costs as much of the two
+    cores as the server would be what is measured."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._where = host, port
+        head = f"POST /v1/videos HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json"
+        self._request = f"{head}\r\ncontent-length: {len(BODY)}\r\n\r\n".encode() + BODY
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self) -> tuple[int, bytes]:
+        """Status and body."""
+        if self._streams is None or self._streams[0].at_eof():
+            self.close()  # the server lets go of those that were idle
+            self._streams = await asyncio.open_connection(*self._where)
+        reader, writer = self._streams
+        writer.write(self._request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(LENGTH.findall(head)[0])
+        return int(head.split(b" ", 2)[1]), await reader.readexactly(length)
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+
+
 async def load(url: str, rate: float, seconds: float) -> tuple[list[float], list[str]]:
     """Latencies of accepted jobs, and what went wrong with others."""
     arrivals, latencies, errors = random.Random(1), list[float](), list[str]()
-    limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    host, port = url.removeprefix("http://").split(":")
+    lines = [Line(host, int(port)) for _ in range(CONNECTIONS)]
+    free: asyncio.LifoQueue[Line] = asyncio.LifoQueue()
+    for line in lines:
+        free.put_nowait(line)
 
-    async def ask(client: httpx2.AsyncClient, due: float) -> None:
-        body = {"prompt": "a red ball", "seconds": "1"}
+    async def ask(due: float) -> None:
+        line = await free.get()
         try:
-            answer = await client.post("/v1/videos", json=body)
-        except httpx2.HTTPError as error:
+            status, body = await line.ask()
+        except (OSError, EOFError) as error:
             errors.append(repr(error))
-            return
-        if answer.status_code == 200:
+            return  # and is not used again
+        free.put_nowait(line)
+        if status == 200:
             latencies.append(time.perf_counter() - due)
         else:
-            errors.append(f"{answer.status_code}: {answer.text[:100]}")
+            errors.append(f"{status}: {body[:100].decode()}")
 
-    async with httpx2.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
-        for _ in range(WARM_UP):
-            await ask(client, time.perf_counter())
-        latencies.clear()
-        due, asked = time.perf_counter(), set[asyncio.Task[None]]()
-        end = due + seconds
-        while (due := due + arrivals.expovariate(rate)) < end:
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            asked.add(asyncio.create_task(ask(client, due)))
-        await asyncio.gather(*asked)
+    for _ in range(WARM_UP):
+        await ask(time.perf_counter())
+    latencies.clear()
+    due, asked = time.perf_counter(), set[asyncio.Task[None]]()
+    end = due + seconds
+    while (due := due + arrivals.expovariate(rate)) < end:
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        asked.add(asyncio.create_task(ask(due)))
+    await asyncio.gather(*asked)
+    for line in lines:
+        line.close()
     return latencies, errors
 
 

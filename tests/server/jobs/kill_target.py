@@ -22,6 +22,7 @@ from sqlalchemy import event
 
 from onbeat.server.api import webhooks as api_webhooks
 from onbeat.server.api.app import create_app
+from onbeat.server.api.memory import set_aside
 from onbeat.server.api.post import post
 from onbeat.server.config import Settings, SettingsError, load_settings
 from onbeat.server.jobs import owner, store, webhooks
@@ -135,6 +136,7 @@ def serve(order: Order) -> None:
     if order.engine_after:
         threading.Timer(order.engine_after, engine.crash).start()
     threading.Thread(target=_arm, args=(order, app), daemon=True).start()
+    set_aside()
     uvicorn.run(app, host="127.0.0.1", port=order.port, log_level="warning")
 
 
