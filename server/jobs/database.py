@@ -55,7 +55,8 @@ class Database:
         self.is_shared = engine.dialect.name == "postgresql"
         """Whether other servers may use it."""
         self.failures = 0
-        """Write transactions of this process that did not end well."""
+        """Write transactions of this process that could not begin, or of whose commit it is not
+        sure; one that was given up and rolled back is none."""
         self._lock = threading.Lock()
         self._after: list[Callable[[], None]] = []
 
@@ -77,11 +78,16 @@ class Database:
 
     def _alone(self) -> Iterator[sa.Connection]:
         self._after.clear()
+        given_up = False
         try:
             with self.engine.begin() as connection:
-                yield connection
+                try:
+                    yield connection
+                except BaseException:
+                    given_up = True
+                    raise
         except BaseException:
-            self.failures += 1
+            self.failures += not given_up
             raise
         for told in self._after:
             told()

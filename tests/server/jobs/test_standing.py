@@ -67,6 +67,7 @@ def test_a_queue_that_was_there_before_is_known(tmp_path: Path) -> None:
     assert store.position(store.add(request())) == 4
     with pytest.raises(QueueFull, match="4"):
         store.add(request(), most_waiting=4)
+    assert store.database.failures == 0, "a refusal costs no reading of the queue"
     store.close()
 
 
@@ -83,6 +84,7 @@ def test_a_write_that_fails_leaves_no_job_in_the_queue(
     with pytest.raises(OSError):
         store.add(request())
     sa.event.remove(store.database.engine, "commit", full)
+    assert store.database.failures == 1
     assert store.position(store.add(request())) == 2
     agree(store)
     store.close()
