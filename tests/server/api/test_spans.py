@@ -32,7 +32,8 @@ class Kept:
 
 
 def session(**more: Any) -> Any:
-    return SimpleNamespace(id="session_1", ready=SimpleNamespace(fps=20), **more)
+    rate, ready = SimpleNamespace(asked=20), SimpleNamespace(fps=20)
+    return SimpleNamespace(id="session_1", rate=rate, ready=ready, **more)
 
 
 def frame(chunk: int, *, number: int = 0, lateness: float = 0.0) -> FrameRecord:
