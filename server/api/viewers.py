@@ -16,7 +16,7 @@ from onbeat.server.api.publishers import Publishers
 from onbeat.server.api.session import Session, Viewer
 from onbeat.server.api.sessions import SessionManager
 
-UNFINISHED_KEEPS = 1.0
+UNFINISHED_KEEPS = 0.5
 """Seconds for which an offer keeps its place, though another one wants it."""
 
 

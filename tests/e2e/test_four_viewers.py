@@ -60,7 +60,7 @@ def test_four_plain_players_keep_time_and_sync(server: ServerProcess) -> None:
     seen = []
     for _ in range(WINDOWS):
         before = server.get("/v1/overview")["live"]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 80)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 100)
         assert run.returncode == 0, run.stderr
         after = server.get("/v1/overview")["live"]
         due = after["frames_due"] - before["frames_due"]
