@@ -17,6 +17,8 @@ from onbeat.server.webhook_settings import WebhookSettings
 
 ENV_PREFIX = "ONBEAT_"
 CONFIG_VARIABLE = "ONBEAT_CONFIG"
+SECRET = ("api_key", "secret", "password", "token")
+"""Settings with such a word in their names are never shown."""
 
 PolicyName = Literal[
     "edf-s",
@@ -172,7 +174,9 @@ def _describe(error: Any) -> str:
     field = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"{field}: unknown setting; allowed: {', '.join(sorted(Settings.model_fields))}"
-    return f"{field}: {error['input']!r} is not allowed: {error['msg']}"
+    hidden = any(word in field for word in SECRET)
+    value = "the value given" if hidden else repr(error["input"])
+    return f"{field}: {value} is not allowed: {error['msg']}"
 
 
 def resolve_threads(settings: Settings) -> tuple[int, int]:

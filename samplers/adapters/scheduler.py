@@ -48,6 +48,8 @@ class OnbeatScheduler(SchedulerMixin, ConfigMixin):
 
     @register_to_config
     def __init__(self, scheduler: dict[str, Any], seed: int = 0) -> None:
+        if type(seed) is not int or not 0 <= seed < 1 << _SEED_BITS:
+            raise ValueError(f"seed is {seed!r}; allowed: whole numbers, 0 to 2^{_SEED_BITS} - 1")
         self._use(read_sampler(scheduler, 1))
         self._step_index: int | None = None
         self._begin_index: int | None = None
@@ -99,6 +101,9 @@ class OnbeatScheduler(SchedulerMixin, ConfigMixin):
         intermediate_timesteps: the trigonometric levels that SANA-Sprint's pipeline passes. mu: of
         dynamic shifting, which the reader of configs refuses; without it, it means nothing.
         """
+        asked = num_inference_steps
+        if asked is not None and (type(asked) is not int or asked < 1):
+            raise ValueError(f"num_inference_steps is {asked!r}; allowed: a whole number from 1 on")
         levels: tuple[float, ...] | None = None
         if timesteps is not None:
             levels = self._levels_of_timesteps([float(t) for t in timesteps])

@@ -48,7 +48,7 @@ def _source(value: Any) -> Any:
     """The id of a video, or a file."""
     if isinstance(value, dict) and list(value) == ["id"]:
         value = value["id"]
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not value.isprintable():
             raise PydanticCustomError("media", "allowed: the id of a video")
         return value
     return value if isinstance(value, str) and value.startswith(VIDEO_ID) else _media(value)

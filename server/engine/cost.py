@@ -20,6 +20,9 @@ MIN_MARGIN, MAX_MARGIN = 1.05, 2.0
 FAR_TOO_HIGH = 4.0
 """So many times what a forward took, a prediction comes from another, busier time."""
 PROMISE_RATE, MAX_SLOWNESS = 0.01, 4.0
+QUICK = 2.0
+"""So many times quicker than calibrated a few rows may be on a device that rests otherwise; what is
+beyond it says that the machine was busy when it was calibrated."""
 MIN_VISITS = 100
 """Forwards of about a size, before promises trust what was seen of it."""
 STALL = 1.3
@@ -69,8 +72,8 @@ class CostModel:
 
     def promised_row_seconds(self, rows: int) -> float:
         """The same for promises: a size that has run often costs what it took, any other what was
-        calibrated, or more if forwards have been slower than that of late. What is quick for a few
-        rows, or only hoped for, promises nothing for many."""
+        calibrated, or more if forwards have been slower than that of late, or less if they are far
+        quicker. What is quick for a few rows, or only hoped for, promises nothing for many."""
         sizes = [i for i, r in enumerate(self._rows) if r <= max(rows, 1)] or [0]
         return min(self._promised(i) / self._rows[i] for i in sizes)
 
@@ -82,7 +85,7 @@ class CostModel:
     def _promised(self, i: int) -> float:
         if self._visits[i] >= MIN_VISITS:
             return self._learnt[i]
-        return self._calibrated[i] * max(1.0, self._slowness)
+        return self._calibrated[i] * max(self._slowness, min(1.0, QUICK * self._slowness))
 
     def table(self) -> dict[int, float]:
         """Median seconds by measured rows."""

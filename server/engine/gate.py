@@ -106,8 +106,15 @@ class Gate:
             return None
         steps = (stream.pending or stream.now).steps if stream else command.steps
         demand = self.demand(steps, command)
-        refusal = self._admission.refuse(self.live_demands(), demand, pages=pages, free=free)
-        return None if refusal is None else refusal.reason
+        live = self.live_demands()
+        refusal = self._admission.refuse(live, demand, pages=pages, free=free)
+        if refusal is None:
+            return None
+        for fewer in range(demand.rows - 2, 0, -1):
+            less = self.demand(fewer, command)
+            if self._admission.refuse(live, less, pages=pages, free=free) is None:
+                return f"{refusal.reason}; with steps={fewer} there would be room"
+        return refusal.reason
 
     # ---- the waiting room ----------------------------------------------------------------------
 

@@ -245,6 +245,7 @@ class JobWorker:
 
     def _out_of_room(self, attempt: Attempt, reason: str) -> None:
         """What was made goes first: on a full disk its room is what the row needs."""
+        log.error("job %s: its result could not be written: %s", attempt.job.id, reason)
         workspace.forget(self._artifacts.work, attempt.job.id)
         self._fail(attempt, "storage_failed", f"The result could not be written: {reason}.")
 

@@ -44,6 +44,19 @@ def images(pipe: Any, rows: int, generator: Any) -> Tensor:
     return result
 
 
+@pytest.mark.parametrize("seed", [-1, 1 << 63, 1.5, "x", None])
+def test_a_seed_that_noise_has_not_is_refused_by_name(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed is .*; allowed: whole numbers"):
+        OnbeatScheduler.replacing(diffusers.CMStochasticIterativeScheduler(), seed=seed)
+
+
+@pytest.mark.parametrize("steps", [0, -2, 2.5])
+def test_steps_that_are_no_number_of_steps_are_refused_by_name(steps: Any) -> None:
+    scheduler = OnbeatScheduler.replacing(diffusers.CMStochasticIterativeScheduler())
+    with pytest.raises(ValueError, match="num_inference_steps is .*; allowed: a whole number"):
+        scheduler.set_timesteps(steps)
+
+
 def test_a_pipeline_gives_what_it_gave_with_our_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = diffusers.CMStochasticIterativeScheduler()
     ours = OnbeatScheduler.replacing(theirs, seed=5)

@@ -178,3 +178,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("wire")
     with served(FakeEngine(), data_dir=folder) as url:
         yield url
+
+
+@pytest.mark.parametrize("path", ["/v1/videos/%00", "/v1/videos/%00/content", "/v1/sessions/a%00"])
+def test_a_nul_in_a_path_is_no_id(server: Server, path: str) -> None:
+    """A database may not take such a text."""
+    assert server.http.get(path).status_code == 404
+    assert server.http.delete(path).status_code in (404, 405)
+
+
+def test_a_nul_in_a_query_or_an_id_is_refused(server: Server) -> None:
+    assert error_of(server.http.get("/v1/videos?after=%00"))["param"] == "after"
+    body = {"prompt": "a", "video": {"id": "\0"}}
+    assert server.http.post("/v1/videos/extensions", json=body).status_code == 422

@@ -116,6 +116,15 @@ def test_what_was_calibrated_in_a_busy_moment_is_promised_better_once_it_has_run
     assert cost.promised_row_seconds(16) <= 0.030 / 4 * 1.05
 
 
+def test_a_start_in_a_busy_moment_does_not_keep_others_out_when_only_single_rows_run() -> None:
+    """Nobody else comes in, so that larger batches are never seen: single rows have to tell."""
+    cost = CostModel({1: 0.060, 4: 0.120, 16: 0.300})
+    before = cost.promised_row_seconds(16)
+    for _ in range(500):
+        cost.observe(1, 0.016)
+    assert cost.promised_row_seconds(16) < 0.6 * before
+
+
 def test_lasting_slowness_lowers_what_is_promised() -> None:
     cost = CostModel({1: 0.010, 4: 0.020})
     before = cost.promised_row_seconds(4)

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from onbeat.server.engine.messages import (
     CloseStream,
@@ -72,6 +73,14 @@ def test_a_refused_stream_that_waits_comes_in_when_another_leaves() -> None:
     assert rig.of(StreamOpened, "w") and len(rig.ready("w")) >= 3
     assert rig.on_time_ratio() == 1.0
     rig.check()
+
+
+def test_a_refusal_says_with_how_many_steps_there_would_be_room() -> None:
+    gate = Rig(TWO, step_cost=affine(0.050, 0.005)).engine.roster.gate
+    asked = command("a")
+    reason = gate.no_room(replace(asked, steps=4))
+    assert reason is not None and reason.endswith("; with steps=2 there would be room")
+    assert gate.no_room(replace(asked, steps=2)) is None
 
 
 def test_places_move_up_and_estimates_come_with_the_first_end() -> None:

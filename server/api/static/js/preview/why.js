@@ -72,7 +72,12 @@ export function explain(status, received, starved) {
     return { stage: "network", head: `The network loses ${Math.round(lost * 100)} % of the packets.`, text: "The picture may be coarse or jump. A cable or a nearer access point helps." };
   }
   if (status.quality && status.quality !== "full") {
-    return { stage, head: `Fewer steps for now: ${status.quality}.`, text: "Many share the device; the picture stays on time and gets its steps back by itself." };
+    const why = status.machine_taken
+      ? "Other programs take the processor of the server's machine"
+      : status.sharing > 1
+        ? `${status.sharing} streams and jobs share the device`
+        : "All steps do not fit at the moment";
+    return { stage, head: `Fewer steps for now: ${status.quality}.`, text: `${why}; the picture stays on time and gets its steps back by itself.` };
   }
   return { stage, head: "On the beat.", text: `The longest part of a frame's way is ${part}.` };
 }

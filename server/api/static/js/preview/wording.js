@@ -11,7 +11,7 @@ export const PHASES = {
   warming: { pill: "Warming up", title: "The model is warming up", text: "The picture starts by itself.", tone: "wait" },
   restarting: { pill: "Restarting", title: "Restarting, picture back in a moment", text: "The engine stopped and starts again. Your stream goes on where it was; there is nothing to do.", tone: "wait" },
   reconnecting: { pill: "Reconnecting", title: "Connection lost, reconnecting", todo: "Your stream is kept for a minute.", tone: "wait", action: "Try now" },
-  queued: { pill: "Waiting for a place", title: "All places are taken", tone: "wait", action: "Try now" },
+  queued: { pill: "Waiting for a place", title: "No room for this stream at the moment", tone: "wait", action: "Try now" },
   offline: { pill: "Server not reached", title: "The server does not answer", text: "Is it running? Start it with: onbeat serve", tone: "bad", action: "Try now" },
   "no-network": { pill: "No network", title: "This device has no network", text: "Connect it again; the stream comes back by itself.", tone: "bad", action: "Try now" },
   failed: { pill: "Not running", title: "The engine does not run", text: "See the server's log.", todo: "See the server's log.", tone: "bad", action: "Try now" },
