@@ -42,7 +42,7 @@ def seconds_left(job: Job, position: int | None, load: Load, now: float) -> floa
     whole = whole_seconds(job, load)
     if job.state == "queued":
         turns = -(-(position or 1) // load.slots)
-        return None if whole is None else whole * (1 + turns)
+        return None if whole is None else whole * (1 - job.progress + turns)
     done, begun = job.progress, job.started_at
     if begun is not None and done >= TRUSTED_PROGRESS and now > begun:
         return (now - begun) * (1 - done) / done

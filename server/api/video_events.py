@@ -79,16 +79,18 @@ async def _told(front: Front, base: str, job: Job, after: int) -> AsyncIterator[
     place: int | None = None
     quiet_since = time.monotonic()
     while True:
+        now = await asyncio.to_thread(front.store.get, job.id)
+        if now is None:
+            return
+        job = now
         found = await asyncio.to_thread(front.store.events, job, after)
         for event in found:
             after = event.seq
             yield await _numbered(front, base, job, event)
             if event.kind in ENDED:
                 return
-        now = await asyncio.to_thread(front.store.get, job.id)
-        if now is None or (now.ended and not found):
+        if job.ended and not found:
             return
-        job = now
         position = await asyncio.to_thread(front.store.position, job)
         if position is not None and position != place:
             yield _waiting(front, job, position)

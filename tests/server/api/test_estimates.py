@@ -49,3 +49,8 @@ def test_without_an_engine_nothing_is_known() -> None:
 
 def test_polls_are_not_too_often_and_not_too_rare() -> None:
     assert [poll_after_ms(left) for left in (0.0, 4.0, 1e6)] == [200, 2000, 10_000]
+
+
+def test_what_waits_with_a_part_done_has_only_the_rest_before_it(load: Load) -> None:
+    waiting = job(progress=0.75)
+    assert seconds_left(waiting, 1, load, 100.0) == pytest.approx(1.25 * 100 * 0.012)
