@@ -49,6 +49,9 @@ class Result:
     modified: float = 0.0
 
 
+PROBE_BYTES = 4096
+
+
 def group(entries: Iterable[FileLike]) -> list[Result]:
     """The files by job, oldest first."""
     found: dict[str, Result] = {}
@@ -81,8 +84,11 @@ def check_writable(folder: Path, limits: Limits) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
         probe = folder / f".{secrets.token_hex(8)}.part"
-        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        probe.unlink()
+        try:
+            with open(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(bytes(PROBE_BYTES))  # a full disk may still take an empty file
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise NoRoom(f"Results cannot be written: {error.strerror}.") from error
     if free < limits.min_free:
