@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from typing import Any
 from urllib.parse import quote
@@ -160,7 +161,7 @@ def test_controls_reach_the_server(open_page: OpenPage, server: ServerProcess) -
         return session["num_inference_steps"] == 1 and str(session["seed"]) == seed
 
     until(arrived, 30, "the steps and the seed of the page")
-    assert f"seed={seed}&steps=1" in watched.page.url
+    expect(watched.page).to_have_url(re.compile(f"seed={seed}&steps=1"), timeout=30_000)
     with watched.page.expect_download() as download:
         watched.page.keyboard.press("s")
     assert download.value.suggested_filename.endswith(".png")
