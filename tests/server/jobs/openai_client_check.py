@@ -92,7 +92,7 @@ def decode(data: bytes, seconds: float, size: str, fps: int) -> dict[str, Any]:
 
 def with_extras(client: OpenAI, seconds: str) -> Any:
     """Extras travel as flat and bracketed form fields, or as JSON on request."""
-    extras = {"seed": 77, "generate_audio": False, "metadata": {"shot": 3}}
+    extras = {"seed": 77, "generate_audio": False, "metadata": {"shot": "3"}}
     form: Any = client.videos.create(
         prompt="a blue ball",
         seconds=seconds,  # type: ignore[arg-type]
