@@ -174,7 +174,7 @@ def _describe(error: Any) -> str:
     field = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"{field}: unknown setting; allowed: {', '.join(sorted(Settings.model_fields))}"
-    hidden = any(word in field for word in SECRET)
+    hidden = error["input"] is not None and any(word in field for word in SECRET)
     value = "the value given" if hidden else repr(error["input"])
     return f"{field}: {value} is not allowed: {error['msg']}"
 

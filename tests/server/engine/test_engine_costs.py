@@ -30,7 +30,8 @@ def test_an_idle_engine_that_would_refuse_its_first_stream_measures_again(
     rig.engine.cost.restart(_costly())
     measured = []
 
-    def measure() -> Calibration:
+    def measure(*, quickly: bool) -> Calibration:
+        assert quickly, "somebody waits"
         measured.append(1)
         return _calibrated(CostModel({1: 0.004, 2: 0.005}, margin=1.1))
 
@@ -49,7 +50,7 @@ def test_a_stream_that_ran_before_a_restart_is_not_asked_for_its_time_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = Rig()
-    monkeypatch.setattr(rig.engine.costs, "_measured", lambda: _calibrated(_costly()))
+    monkeypatch.setattr(rig.engine.costs, "_measured", lambda quickly: _calibrated(_costly()))
     rig.engine.cost.restart(_costly())
     snapshot = pack_snapshot(next_chunk=3, latents=[bytes(latent_bytes(SPEC))] * 2)
     rig.open("a", snapshot=snapshot, promised=True)
