@@ -25,7 +25,7 @@ async def check_query(request: Request) -> None:
         check_utf8("query", name)
         text = name.decode()
         check_utf8(text, value)
-        if NUL in value.decode():
+        if NUL.encode() in value:
             message = f"{text}: it has a NUL character; allowed: text without"
             raise ApiError(422, "invalid_value", message, param=text)
         if text in seen:

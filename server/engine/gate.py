@@ -7,6 +7,8 @@ closing of streams (roster.py), or the promise itself (admission.py).
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from onbeat.models.spec import ModelSpec
 from onbeat.server.engine.admission import Admission
 from onbeat.server.engine.forward import Demand
@@ -74,6 +76,8 @@ class Gate:
         do."""
         live = command.kind == "live"
         reason = self.no_room(command)
+        if live and reason is not None:
+            reason += self._advice(command)
         if live and len(self.room) and reason is None and not _promised(command):
             reason = f"{len(self.room)} streams wait for room"
         if reason is None:
@@ -106,15 +110,15 @@ class Gate:
             return None
         steps = (stream.pending or stream.now).steps if stream else command.steps
         demand = self.demand(steps, command)
-        live = self.live_demands()
-        refusal = self._admission.refuse(live, demand, pages=pages, free=free)
-        if refusal is None:
-            return None
-        for fewer in range(demand.rows - 2, 0, -1):
-            less = self.demand(fewer, command)
-            if self._admission.refuse(live, less, pages=pages, free=free) is None:
-                return f"{refusal.reason}; with steps={fewer} there would be room"
-        return refusal.reason
+        refusal = self._admission.refuse(self.live_demands(), demand, pages=pages, free=free)
+        return None if refusal is None else refusal.reason
+
+    def _advice(self, command: OpenStream) -> str:
+        """The most steps with which a stream that was refused could come in; empty if none."""
+        for fewer in range((command.steps or self._spec.default_steps) - 1, 0, -1):
+            if self.no_room(replace(command, steps=fewer)) is None:
+                return f"; with steps={fewer} there would be room"
+        return ""
 
     # ---- the waiting room ----------------------------------------------------------------------
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+PROBE_BYTES = 4096
+"""Of a file that shows whether a disk takes anything: a full one may still take an empty file."""
+
 
 class NoRoom(Exception):
     """A result could not be written; the text has the numbers."""
@@ -49,9 +52,6 @@ class Result:
     modified: float = 0.0
 
 
-PROBE_BYTES = 4096
-
-
 def group(entries: Iterable[FileLike]) -> list[Result]:
     """The files by job, oldest first."""
     found: dict[str, Result] = {}
@@ -86,7 +86,7 @@ def check_writable(folder: Path, limits: Limits) -> None:
         probe = folder / f".{secrets.token_hex(8)}.part"
         try:
             with open(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(bytes(PROBE_BYTES))  # a full disk may still take an empty file
+                file.write(bytes(PROBE_BYTES))
         finally:
             probe.unlink(missing_ok=True)
     except OSError as error:

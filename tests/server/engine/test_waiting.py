@@ -78,8 +78,9 @@ def test_a_refused_stream_that_waits_comes_in_when_another_leaves() -> None:
 def test_a_refusal_says_with_how_many_steps_there_would_be_room() -> None:
     gate = Rig(TWO, step_cost=affine(0.050, 0.005)).engine.roster.gate
     asked = command("a")
-    reason = gate.no_room(replace(asked, steps=4))
-    assert reason is not None and reason.endswith("; with steps=2 there would be room")
+    refusal = gate.refusal(replace(asked, steps=4), now=0.0)
+    assert refusal is not None
+    assert refusal.reason.endswith("; with steps=2 there would be room")
     assert gate.no_room(replace(asked, steps=2)) is None
 
 

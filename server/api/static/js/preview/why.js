@@ -41,11 +41,17 @@ const REASONS = {
   buffer: "your browser holds frames back to even out the network",
 };
 
+/** Who else takes the device; null = nobody. @param {any} status */
+function others(status) {
+  if (status.machine_taken) return "other programs on the server's machine take its processor";
+  return status.sharing > 1 ? `${status.sharing} streams and jobs share the device` : null;
+}
+
 /** Whose doing it is: other programs, other streams, or nobody's but the stage's own. @param {string} stage @param {any} status */
 function blame(stage, status) {
-  if (status.machine_taken) return "other programs on the server's machine take its processor";
-  const shared = stage === "queue" && status.sharing > 1;
-  return shared ? `${REASONS.queue}: ${status.sharing} streams and jobs share the device` : REASONS[stage];
+  const who = others(status);
+  if (status.machine_taken) return who;
+  return stage === "queue" && who ? `${REASONS.queue}: ${who}` : REASONS[stage];
 }
 
 /** @param {[string, number][]} times not empty */
@@ -72,12 +78,7 @@ export function explain(status, received, starved) {
     return { stage: "network", head: `The network loses ${Math.round(lost * 100)} % of the packets.`, text: "The picture may be coarse or jump. A cable or a nearer access point helps." };
   }
   if (status.quality && status.quality !== "full") {
-    const why = status.machine_taken
-      ? "Other programs take the processor of the server's machine"
-      : status.sharing > 1
-        ? `${status.sharing} streams and jobs share the device`
-        : "All steps do not fit at the moment";
-    return { stage, head: `Fewer steps for now: ${status.quality}.`, text: `${why}; the picture stays on time and gets its steps back by itself.` };
+    return { stage, head: `Fewer steps for now: ${status.quality}.`, text: `Because ${others(status) ?? "all of them do not fit at the moment"}. The picture stays on time and gets its steps back by itself.` };
   }
   return { stage, head: "On the beat.", text: `The longest part of a frame's way is ${part}.` };
 }
