@@ -103,7 +103,7 @@ class Settings(WebhookSettings):
         False, description="send those who download to the bucket itself, by a signed address"
     )
     recordings_max_mib: int = Field(
-        10240, ge=0, description="disk space of all recordings; 0 takes none"
+        10240, ge=0, description="space of all recordings, ended ones too; 0 takes none"
     )
     recordings_min_free_mib: int = Field(
         512, ge=0, description="disk space that recordings leave to others"

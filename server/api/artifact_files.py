@@ -1,7 +1,8 @@
-"""The file of a job as an answer: from a folder, through from a bucket, or where it can be had.
+"""The file of a job or a recording as an answer: from a folder, through from a bucket, or where it
+can be had.
 
 Ranges, ETag and HEAD are understood of all. A download keeps its files from being evicted. What it
-is not: which job, or whether it has ended (videos.py).
+is not: which one, or whether it has ended (videos.py, recordings_routes.py).
 """
 
 import asyncio
@@ -18,35 +19,52 @@ from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import Front
 from onbeat.server.api.media_file import MediaFile, check_range
 from onbeat.server.jobs.artifacts import Artifacts, LocalFile, RemoteFile
-from onbeat.server.jobs.formats import Variant, artifact_name, media_type
+from onbeat.server.jobs.formats import Format, Variant, artifact_name, media_type
 from onbeat.server.jobs.job import Job
 
 
 async def artifact_response(front: Front, request: Request, job: Job, variant: Variant) -> Response:
     """Raises ApiError: 410 if the file is gone, 503 if the store cannot be reached, 416."""
-    job_id, format = job.id, job.request.format
+    return await _response(front, request, job.id, variant, job.request.format, "video")
+
+
+async def recording_response(
+    front: Front, request: Request, recording_id: str, format: Format
+) -> Response:
+    """Raises as `artifact_response`."""
+    return await _response(front, request, recording_id, "video", format, "recording")
+
+
+def unreachable(error: OSError) -> ApiError:
+    """What is said when the store fails."""
+    message = f"The store of results cannot be reached: {error}."
+    return ApiError(503, "storage_unreachable", message, headers={"retry-after": "5"})
+
+
+async def _response(
+    front: Front, request: Request, job_id: str, variant: Variant, format: Format, what: str
+) -> Response:
     try:
         found = await asyncio.to_thread(front.artifacts.find, job_id, variant, format)
     except OSError as error:
-        message = f"The store of results cannot be reached: {error}."
-        raise ApiError(503, "storage_unreachable", message, headers={"retry-after": "5"}) from error
+        raise unreachable(error) from error
     name, kind = artifact_name(job_id, variant, format), media_type(variant, format)
     match found:
         case None:
-            raise _gone()
+            raise _gone(what)
         case LocalFile(path=path):
             try:
                 return HeldFile(path, kind, front.artifacts, job_id)
             except FileNotFoundError as error:  # evicted just now
-                raise _gone() from error
+                raise _gone(what) from error
         case RemoteFile():
             if front.settings.artifacts_redirect:
                 return RedirectResponse(await asyncio.to_thread(found.signed_url), 307)
             return _through(front.artifacts, request, found, job_id, name, kind)
 
 
-def _gone() -> ApiError:
-    return ApiError(410, "content_gone", "The file of this video is not there any more.")
+def _gone(what: str) -> ApiError:
+    return ApiError(410, "content_gone", f"The file of this {what} is not there any more.")
 
 
 class HeldFile(MediaFile):

@@ -62,7 +62,8 @@ class Front:
         self.viewers = Viewers(
             self.sessions, media, self.publishers, settings.max_viewers, self._refused
         )
-        self.recordings = Recordings(settings, self.sessions)
+        self.artifacts = open_artifacts(settings)
+        self.recordings = Recordings(settings, self.sessions, self.artifacts)
         self.telemetry = Telemetry(
             hub,
             self.sessions,
@@ -75,7 +76,6 @@ class Front:
         self._trimmer = Trimmer()
         self._gpu = Gpu()
         self.store = JobStore(database_of(settings), lease_seconds=settings.lease_seconds)
-        self.artifacts = open_artifacts(settings)
         self.worker = JobWorker(
             self.store,
             self.artifacts,

@@ -3,9 +3,7 @@
 The ranges are Starlette's. What it is not: where files lie (server/jobs).
 """
 
-import asyncio
 import re
-from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.responses import FileResponse
@@ -52,18 +50,3 @@ def _within(first: str, last: str, size: int) -> bool:
     if not first:
         return int(last) > 0 and size > 0
     return int(first) < size and (not last or int(first) <= int(last))
-
-
-async def media_file(path: Path, media_type: str) -> MediaFile | None:
-    """The file at `path` under its own name; None if there is none."""
-    try:
-        status = await asyncio.to_thread(path.stat)
-    except FileNotFoundError:
-        return None
-    return MediaFile(
-        path,
-        media_type=media_type,
-        filename=path.name,
-        content_disposition_type="inline",
-        stat_result=status,
-    )

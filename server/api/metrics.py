@@ -70,7 +70,7 @@ class Metrics:
         self._held = self._gauge("sessions_held_down", "Sessions whose links keep quality down")
         self._recordings = self._gauge("recordings_active", "Recordings under way")
         self._recording_bytes = self._gauge("recording_bytes", "Bytes of stored recordings")
-        self.artifact_bytes = self._gauge("artifact_bytes", "Bytes of stored videos")
+        self.artifact_bytes = self._gauge("artifact_bytes", "Bytes of videos and ended recordings")
 
     def _engine_gauges(self) -> None:
         self._up = self._gauge("engine_up", "1 while the engine is warm")

@@ -19,9 +19,11 @@ from onbeat.server.api.media import TapLike
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.config import Settings
+from onbeat.server.jobs.artifacts import Artifacts
+from onbeat.server.jobs.keeping import NoRoom
 from onbeat.server.jobs.muxing import CONTAINER
 from onbeat.server.jobs.recording import RecordingWriter, Written
-from onbeat.server.jobs.recordings import NoRoom, RecordingInfo, RecordingStatus, RecordingStore
+from onbeat.server.jobs.recordings import RecordingInfo, RecordingStatus, RecordingStore
 from onbeat.server.vocabulary import new_id
 from onbeat.webrtc.tap import EncodedSound, EncodedVideo
 
@@ -78,17 +80,17 @@ class Running:
 class Recordings:
     """Of all sessions. Runs on the event loop; the disk is reached from threads."""
 
-    def __init__(self, settings: Settings, sessions: SessionManager) -> None:
+    def __init__(self, settings: Settings, sessions: SessionManager, artifacts: Artifacts) -> None:
         self._sessions, self._max_seconds = sessions, settings.max_recording_seconds
         self.store = RecordingStore(
             settings.data_dir / FOLDER,
+            artifacts,
             max_bytes=settings.recordings_max_mib << 20,
             min_free=settings.recordings_min_free_mib << 20,
         )
         self._running: dict[str, Running] = {}
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recovery: asyncio.Future[int] | None = None
 
     @property
     def active(self) -> int:
@@ -96,16 +98,17 @@ class Recordings:
 
     def start(self) -> None:
         """Finishes what an ended process left, beside everything else."""
-        self._recovery = asyncio.ensure_future(asyncio.to_thread(self.store.recover))
+        self.store.start()
 
     async def close(self) -> None:
         """Ends all recordings and waits until their files are final."""
-        for running in list(self._running.values()):
+        ending = list(self._running.values())
+        for running in ending:
             running.tap.close()
             running.writer.stop("server_ended")
+        for running in ending:
             await running.done.wait()
-        if self._recovery is not None:
-            await self._recovery
+        await asyncio.to_thread(self.store.close)
 
     # ---- begin and end -------------------------------------------------------------------------
 
@@ -201,7 +204,7 @@ class Recordings:
         return self.view(self.get(recording_id))
 
     async def delete(self, recording_id: str) -> None:
-        """Ends and removes it. Raises ApiError 404."""
+        """Ends and removes it. Raises ApiError 404, OSError."""
         await self.stop(recording_id)
         await asyncio.to_thread(self.store.remove, recording_id)
 
@@ -220,9 +223,9 @@ class Recordings:
         )
         try:
             done = await asyncio.to_thread(self.store.finish, running.info, written.reason)
-        except OSError:
-            log.exception("recording %s cannot be finished", running.info.id)
-            done = structs.replace(running.info, status="failed", reason="storage_failed")
+        except OSError as error:
+            log.warning("recording %s waits for its place: %s", running.info.id, error)
+            done = structs.replace(running.info, reason=written.reason)
         self._running.pop(running.info.id)
         running.session.recording = None
         running.done.set()

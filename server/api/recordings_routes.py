@@ -2,15 +2,15 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
+from onbeat.server.api.artifact_files import recording_response, unreachable
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import FrontDep, SessionDep
-from onbeat.server.api.media_file import MediaFile, media_file
+from onbeat.server.api.media_file import MediaFile
 from onbeat.server.api.recordings import RecordingCreate, RecordingView
-from onbeat.server.jobs.recordings import MEDIA_TYPE
 
 router = APIRouter(tags=["recordings"])
 
@@ -63,14 +63,17 @@ async def get_recording(front: FrontDep, recording_id: str) -> RecordingView:
 
 @router.post("/v1/recordings/{recording_id}/stop", operation_id="stop_recording")
 async def stop_recording(front: FrontDep, recording_id: str) -> RecordingView:
-    """Ends it; answers when its file is final."""
+    """Ends it; answers when its file is final, or the place for it cannot be reached."""
     return await front.recordings.stop(recording_id)
 
 
 @router.delete("/v1/recordings/{recording_id}", operation_id="delete_recording")
 async def delete_recording(front: FrontDep, recording_id: str) -> RecordingDeleted:
     """Ends it if it runs, and removes its file."""
-    await front.recordings.delete(recording_id)
+    try:
+        await front.recordings.delete(recording_id)
+    except OSError as error:
+        raise unreachable(error) from error
     return RecordingDeleted(id=recording_id)
 
 
@@ -80,7 +83,7 @@ async def delete_recording(front: FrontDep, recording_id: str) -> RecordingDelet
     operation_id="recording_content",
     response_class=MediaFile,
 )
-async def recording_content(front: FrontDep, recording_id: str) -> MediaFile:
+async def recording_content(front: FrontDep, request: Request, recording_id: str) -> Response:
     """The file; ranges and ETag are understood."""
     info = front.recordings.get(recording_id)
     if info.status == "failed":
@@ -90,7 +93,4 @@ async def recording_content(front: FrontDep, recording_id: str) -> MediaFile:
         message = f"The recording is not ready yet: {info.status}, {info.seconds:.0f} s."
         headers = {"retry-after": "1"}
         raise ApiError(409, "recording_not_ready", message, param="id", headers=headers)
-    file = await media_file(front.recordings.store.path(info), MEDIA_TYPE[info.format])
-    if file is None:
-        raise ApiError(410, "content_gone", "The file of this recording is not there any more.")
-    return file
+    return await recording_response(front, request, info.id, info.format)

@@ -1,7 +1,8 @@
-"""The results of jobs: written aside, published whole, found, kept within limits, removed.
+"""The results of jobs, and recordings: published whole, found, kept within limits, removed.
 
 Where they lie is a store's matter: a folder (file_store.py) or an object store (object_store.py).
-A file is complete or absent. What it is not: encoding (encode.py), or the rows of jobs (store.py).
+A file is complete or absent. A recording is known by its id as a job is. What it is not: encoding
+(encode.py), or what is known of jobs (store.py) and recordings (recordings.py).
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class Artifacts:
         self._limits = limits or Limits()
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._size: int | None = None
+        self._sizes: Mapping[str, int] | None = None
         self._room_asked_at = -ROOM_SECONDS
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._tidying, name="artifacts", daemon=True)
@@ -93,13 +94,13 @@ class Artifacts:
             key=name, bytes=part.stat().st_size, sha256=hash_of(part), media_type=kind
         )
         self._store.put(part, name, kind)
-        self._size = None
+        self._sizes = None
         return stored
 
     def remove(self, job_id: str) -> None:
         """Removes all files of a job. Idempotent. Raises OSError."""
         self._store.remove(job_id + each for each in _suffixes())
-        self._size = None
+        self._sizes = None
 
     def sweep(self, known: Collection[str]) -> None:
         """Removes what an ended process left: unfinished files, results of unknown jobs."""
@@ -134,10 +135,16 @@ class Artifacts:
     # ---- limits --------------------------------------------------------------------------------
 
     def size(self) -> int:
-        """Bytes of all files, as last counted."""
-        if self._size is None:
-            self._size = sum(entry.bytes for entry in self._store.entries())
-        return self._size
+        """Bytes of all files, as last counted. Raises OSError."""
+        return sum(self.sizes().values())
+
+    def sizes(self) -> Mapping[str, int]:
+        """The same by job. Raises OSError."""
+        found = self._sizes
+        if found is None:
+            found = {each.job_id: each.bytes for each in group(self._store.entries())}
+            self._sizes = found
+        return found
 
     def expires_at(self, completed_at: float) -> float | None:
         """When results of that time are removed; None: they are kept."""
@@ -161,7 +168,7 @@ class Artifacts:
         for job_id in gone:
             log.info("the files of %s are removed: expired, or the oldest of too many", job_id)
             self.remove(job_id)
-        self._size = None
+        self._sizes = None
         return gone
 
     def _tidying(self) -> None:

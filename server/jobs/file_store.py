@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from onbeat.server.jobs.formats import RECORDING
 from onbeat.server.jobs.keeping import Limits, check_writable
 from onbeat.server.jobs.result_store import Entry, LocalFile
 
@@ -60,7 +61,8 @@ class FileStore:
 
     def sweep(self, known: Collection[str]) -> None:
         for entry in self.entries():
-            if entry.name.partition(".")[0] not in known:
+            owner = entry.name.partition(".")[0]
+            if owner not in known and not owner.startswith(RECORDING):
                 self.remove([entry.name])
 
     def check_room(self, limits: Limits) -> None:
@@ -70,7 +72,7 @@ class FileStore:
         """The file in this folder's file system: itself, or a copy."""
         if part.parent == self._folder or part.stat().st_dev == self._folder.stat().st_dev:
             return part
-        near = self._folder / part.name
+        near = self._folder / (part.name.removesuffix(PART) + PART)
         try:
             shutil.copyfile(part, near)
         except OSError:

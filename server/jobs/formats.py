@@ -9,6 +9,9 @@ Format = Literal["mp4", "webm", "png", "wav"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 FORMATS: tuple[Format, ...] = get_args(Format)
 
+RECORDING = "recording_"
+"""How ids of recordings begin. They are published as videos, by servers that know them alone."""
+
 _VIDEO: dict[Format, tuple[str, str]] = {
     "mp4": (".mp4", "video/mp4"),
     "webm": (".webm", "video/webm"),

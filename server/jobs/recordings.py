@@ -1,7 +1,8 @@
-"""The recordings of a data folder: `<id>.json` says what each is, `<id>.mp4` or `.webm` holds it.
+"""The recordings of a data folder: `<id>.json` says what each is; finished files lie with results.
 
-While one runs its media are in `<id>.mp4.part`, which plays at every instant. What an ended process
-left is finished by the next one. Thread-safe. What it is not: the writing (recording.py).
+While one runs its media are in `<id>.mp4.part`, which plays at every instant. At its end, or by the
+next process, they become `<id>.mp4`, and that goes to the artifacts. Thread-safe. What it is not:
+the writing (recording.py), or the place of finished files and how long they stay (artifacts.py).
 """
 
 import logging
@@ -13,7 +14,9 @@ from typing import Literal
 
 import msgspec
 
+from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.file_store import bytes_in, force
+from onbeat.server.jobs.keeping import NoRoom
 from onbeat.server.jobs.muxing import Container, NothingRecorded, made_neat
 from onbeat.server.jobs.recording import StopReason
 
@@ -23,11 +26,8 @@ RecordingStatus = Literal["recording", "finishing", "completed", "failed"]
 PART = ".part"
 LEAST_ROOM = 16 << 20
 """Bytes that must be left when a recording begins."""
-MEDIA_TYPE: dict[Container, str] = {"mp4": "video/mp4", "webm": "video/webm"}
-
-
-class NoRoom(Exception):
-    """A recording cannot begin; the text has the numbers."""
+SETTLE_SECONDS = 30.0
+"""Between two tries to put files in their place."""
 
 
 class RecordingInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,12 +50,24 @@ class RecordingInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordingStore:
-    """max_bytes: of all recordings; min_free: bytes of the disk that are left to others."""
+    """folder: of what runs, and of what is known; artifacts: where finished files go.
 
-    def __init__(self, folder: Path, *, max_bytes: int, min_free: int) -> None:
-        self._folder, self._max, self._min_free = folder, max_bytes, min_free
+    max_bytes: of all recordings; min_free: bytes of the folder's disk that are left to others.
+    """
+
+    def __init__(
+        self, folder: Path, artifacts: Artifacts, *, max_bytes: int, min_free: int
+    ) -> None:
+        self._folder, self._artifacts = folder, artifacts
+        self._max, self._min_free = max_bytes, min_free
         self._lock = threading.Lock()
         self._all: dict[str, RecordingInfo] = {}
+        self._left: set[str] = set()
+        """Ended ones whose files are not in their place yet."""
+        self._settling = threading.Lock()
+        self._stored = 0
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._keep_settling, name="recordings", daemon=True)
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.glob("*.json")):
             self._load(path)
@@ -65,8 +77,20 @@ class RecordingStore:
             info = msgspec.json.decode(path.read_bytes(), type=RecordingInfo)
         except (OSError, msgspec.MsgspecError) as error:
             log.warning("%s cannot be read and is left alone: %s", path.name, error)
-        else:
-            self._all[info.id] = info
+            return
+        self._all[info.id] = info
+        if info.status in ("recording", "finishing") or self.path(info).exists():
+            self._left.add(info.id)
+
+    def start(self) -> None:
+        """Puts what an ended process left in its place, and tries again until `close`."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
     # ---- looking -------------------------------------------------------------------------------
 
@@ -79,24 +103,33 @@ class RecordingStore:
         with self._lock:
             return self._all.get(recording_id)
 
-    def path(self, info: RecordingInfo) -> Path:
-        return self._folder / f"{info.id}.{info.format}"
-
     def part(self, info: RecordingInfo) -> Path:
+        """What is being written."""
         return self._folder / f"{info.id}.{info.format}{PART}"
 
+    def path(self, info: RecordingInfo) -> Path:
+        """What is whole and waits for its place."""
+        return self._folder / f"{info.id}.{info.format}"
+
     def size(self) -> int:
-        """Bytes of all files."""
-        return bytes_in(self._folder)
+        """Bytes of all files, wherever they lie. Raises OSError."""
+        sizes = self._artifacts.sizes()
+        with self._lock:
+            self._stored = sum(sizes.get(each, 0) for each in self._all)
+        return self._used()
+
+    def _used(self) -> int:
+        """Here and now, and there as last counted: a bucket is not asked for each second."""
+        return bytes_in(self._folder) + self._stored
 
     def room(self) -> int:
         """Bytes that may still be written; 0 or less: none."""
         free = shutil.disk_usage(self._folder).free - self._min_free
-        return min(free, self._max - self.size())
+        return min(free, self._max - self._used())
 
     def check_room(self) -> None:
         """Raises NoRoom."""
-        size, free = self.size(), shutil.disk_usage(self._folder).free
+        size, free = self._used(), shutil.disk_usage(self._folder).free
         if self._max - size < LEAST_ROOM:
             raise NoRoom(
                 f"Recordings take {size >> 20} MiB of {self._max >> 20} MiB, and a new one needs "
@@ -107,6 +140,7 @@ class RecordingStore:
                 f"The disk has {free >> 20} MiB left, and {self._min_free >> 20} MiB of them are "
                 "kept for others (ONBEAT_RECORDINGS_MIN_FREE_MIB)."
             )
+        self._artifacts.check_room()
 
     # ---- changing ------------------------------------------------------------------------------
 
@@ -119,39 +153,81 @@ class RecordingStore:
         force(new)
         os.replace(new, path)
         force(self._folder)
+        self._note(info)
+
+    def _note(self, info: RecordingInfo) -> None:
         with self._lock:
             self._all[info.id] = info
 
     def finish(self, info: RecordingInfo, reason: StopReason) -> RecordingInfo:
-        """Makes the file that was written neat and final. A file that cannot be made neat for want
-        of room stays as it was written: it plays, without an index."""
-        part, final = self.part(info), self.path(info)
-        neat = final.with_suffix(f".neat{PART}")
+        """Makes the file that was written neat, and puts it in its place. Raises OSError: the file
+        is kept, the recording is "finishing", and `settle` tries again."""
+        try:
+            return self._settled(info, reason)
+        except OSError:
+            known = self.get(info.id) or info
+            self._note(msgspec.structs.replace(known, status="finishing", reason=reason))
+            self._left.add(info.id)
+            raise
+
+    def _settled(self, info: RecordingInfo, reason: str) -> RecordingInfo:
+        """Every step may be the last one of a process: the next one goes on from it."""
+        whole = self.path(info)
+        if not whole.exists():
+            if not self.part(info).exists():
+                return self._completed(info) if self._is_there(info) else self._failed(info, reason)
+            neat = self._made_neat(info, reason)
+            if neat is None:
+                return self._failed(info, reason)
+            info = neat
+        os.utime(whole)  # it is kept from now on, however long ago it ended
+        self._artifacts.publish(whole, info.id, "video", info.format)
+        self.part(info).unlink(missing_ok=True)
+        return self._completed(info)
+
+    def _is_there(self, info: RecordingInfo) -> bool:
+        """Whether it was put in its place just before the end. `bytes`: of a file that is whole."""
+        return bool(info.bytes and self._artifacts.find(info.id, "video", info.format))
+
+    def _made_neat(self, info: RecordingInfo, reason: str) -> RecordingInfo | None:
+        """None if it holds no picture. A file that cannot be made neat for want of room stays as
+        it was written: it plays, without an index."""
+        part, whole = self.part(info), self.path(info)
+        neat = self._neat(info)
         frames, seconds = info.frames, info.seconds
         try:
             frames, seconds = made_neat(part, neat, info.format, info.fps)
-        except (NothingRecorded, FileNotFoundError):
-            return self._failed(info, reason)
+        except NothingRecorded:
+            return None
         except OSError as error:
             log.warning("recording %s stays as it was written: %s", info.id, error)
             neat.unlink(missing_ok=True)
             neat = part
         force(neat)
-        os.replace(neat, final)
-        part.unlink(missing_ok=True)
-        done = msgspec.structs.replace(
+        info = msgspec.structs.replace(
             info,
-            status="completed",
+            status="finishing",
             reason=reason,
             frames=frames,
             seconds=round(seconds, 4),
-            bytes=final.stat().st_size,
+            bytes=neat.stat().st_size,
         )
+        self.write(info)
+        os.replace(neat, whole)
+        part.unlink(missing_ok=True)
+        force(self._folder)
+        return info
+
+    def _neat(self, info: RecordingInfo) -> Path:
+        return self.path(info).with_suffix(f".neat{PART}")
+
+    def _completed(self, info: RecordingInfo) -> RecordingInfo:
+        done = msgspec.structs.replace(info, status="completed")
         self.write(done)
         return done
 
-    def _failed(self, info: RecordingInfo, reason: StopReason) -> RecordingInfo:
-        for path in (self.part(info), self.path(info).with_suffix(f".neat{PART}")):
+    def _failed(self, info: RecordingInfo, reason: str) -> RecordingInfo:
+        for path in (self.part(info), self._neat(info)):
             path.unlink(missing_ok=True)
         empty = reason in ("stopped", "session_ended", "server_ended")
         failed = msgspec.structs.replace(
@@ -160,20 +236,40 @@ class RecordingStore:
         self.write(failed)
         return failed
 
-    def recover(self) -> int:
-        """Finishes what an ended process left; how many there were."""
-        left = [info for info in self.all() if info.status in ("recording", "finishing")]
-        for info in left:
-            try:
-                self.finish(info, "server_ended")
-            except OSError as error:
-                log.warning("recording %s cannot be finished: %s", info.id, error)
-        return len(left)
+    def settle(self) -> int:
+        """Puts what was left in its place; how many there were."""
+        count = 0
+        for recording_id in sorted(self._left):
+            if self._closing.is_set():
+                break
+            with self._settling:
+                info = self.get(recording_id)
+                if info is None:  # removed meanwhile
+                    continue
+                try:
+                    self._settled(info, info.reason or "server_ended")
+                except OSError as error:
+                    log.warning("recording %s waits for its place: %s", recording_id, error)
+                else:
+                    self._left.discard(recording_id)
+                    count += 1
+        return count
+
+    def _keep_settling(self) -> None:
+        self.settle()
+        while not self._closing.wait(SETTLE_SECONDS):
+            self.settle()
 
     def remove(self, recording_id: str) -> None:
-        """Removes a recording and its files. Idempotent."""
-        with self._lock:
-            info = self._all.pop(recording_id, None)
-        if info is not None:
-            for path in (self.path(info), self.part(info), self._folder / f"{info.id}.json"):
+        """Removes a recording and its files. Idempotent. Raises OSError: it is still there."""
+        with self._settling:
+            info = self.get(recording_id)
+            if info is None:
+                return
+            self._artifacts.remove(recording_id)
+            with self._lock:
+                self._all.pop(recording_id, None)
+            self._left.discard(recording_id)
+            beside = self._folder / f"{info.id}.json"
+            for path in (self.path(info), self.part(info), self._neat(info), beside):
                 path.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ class ResultStore(Protocol):
     def entries(self) -> Iterable[Entry]: ...
 
     def sweep(self, known: Collection[str]) -> None:
-        """Removes the files of jobs that are not known."""
+        """Removes the files of jobs that are not known; those of recordings stay."""
 
     def check_room(self, limits: Limits) -> None:
         """Raises NoRoom if it takes no more."""

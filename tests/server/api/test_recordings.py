@@ -3,15 +3,20 @@
 import io
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import av
 import pytest
 
+from onbeat.server.jobs.keeping import Limits
+from onbeat.server.jobs.recordings import RecordingStore
 from tests.server.api.conftest import Server, StartServer, until
 from tests.server.api.test_whep import Channel
 from tests.server.jobs.packets import FPS, feed
+from tests.server.jobs.s3_server import s3_server
+from tests.server.jobs.test_recordings import info_of, store_in, writer_of
 
 
 class Loop:
@@ -40,7 +45,23 @@ def fed(server: Server, recording: dict[str, Any], codec: str = "VP8", frames: i
     until(lambda: server.http.get(recording["url"]).json()["frames"] == frames)
 
 
-def test_a_recording_from_begin_to_download(server: Server) -> None:
+@pytest.fixture(params=["folder", "bucket"])
+def anywhere(
+    request: pytest.FixtureRequest, start_server: StartServer, tmp_path: Path
+) -> Iterator[Server]:
+    """Where ended recordings lie."""
+    if request.param == "folder":
+        yield start_server()
+        return
+    pytest.importorskip("obstore", reason="the extra s3 is not installed")
+    with s3_server() as address:
+        server = start_server(artifacts=address)
+        yield server
+        server.http.__exit__()
+
+
+def test_a_recording_from_begin_to_download(anywhere: Server) -> None:
+    server = anywhere
     channel = Channel(server)
     made = begun(server, channel.made)
     assert (made["status"], made["format"], made["video_codec"]) == ("recording", "webm", "VP8")
@@ -58,14 +79,22 @@ def test_a_recording_from_begin_to_download(server: Server) -> None:
     assert whole.headers["content-type"] == "video/webm" and len(whole.content) == done["bytes"]
     with av.open(io.BytesIO(whole.content), "r") as given:
         assert len(list(given.decode(video=0))) == 30
-    part = server.http.get(done["content_url"], headers={"range": "bytes=10-19"})
+    assert whole.headers["etag"] and whole.headers["accept-ranges"] == "bytes"
+    asked = {"range": "bytes=10-19", "if-range": whole.headers["etag"]}
+    part = server.http.get(done["content_url"], headers=asked)
     assert part.status_code == 206 and part.content == whole.content[10:20]
-    assert server.http.head(done["content_url"]).status_code == 200
+    head = server.http.head(done["content_url"])
+    assert head.status_code == 200 and int(head.headers["content-length"]) == done["bytes"]
     assert server.http.post(f"{made['url']}/stop").json() == done
     told = [m["status"] for m in channel.peer.sent if m["type"] == "recording"]
     assert told == ["recording", "completed"]
     for url in ("/v1/recordings", channel.made["recordings_url"]):
         assert [each["id"] for each in server.http.get(url).json()["data"]] == [made["id"]]
+    server.front.artifacts._limits = Limits(keep_seconds=1)
+    server.front.artifacts._clock = lambda: time.time() + 60
+    server.front.artifacts.tidy()
+    late = server.http.get(done["content_url"])
+    assert late.status_code == 410 and late.json()["error"]["code"] == "content_gone"
     assert server.http.delete(made["url"]).json()["deleted"] is True
     assert server.http.get(made["url"]).status_code == 404
 
@@ -160,6 +189,52 @@ def test_a_server_that_closes_leaves_whole_files(start_server: StartServer, tmp_
     made = begun(server, server.session())
     fed(server, made)
     server.http.__exit__()
-    (path,) = (tmp_path / "recordings").glob("*.webm")
+    (path,) = (tmp_path / "artifacts").glob("*.webm")
     with av.open(str(path)) as given:
         assert len(list(given.decode(video=0))) == 30
+
+
+def left_over(folder: Path) -> str:
+    """The id of a recording that was running when its server was killed."""
+    store, info = store_in(folder), info_of("VP8", "webm")
+    store.write(info)
+    writer, _ = writer_of(store, info)
+    feed(writer, "VP8", frames=30, first=0, flash=5)
+    writer.stop()
+    writer.join()
+    return info.id
+
+
+def test_what_a_killed_server_left_is_there_after_the_next_start(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    url = f"/v1/recordings/{left_over(tmp_path / 'recordings')}"
+    server = start_server()
+    until(lambda: server.http.get(url).json()["status"] == "completed")
+    assert server.http.get(url).json()["reason"] == "server_ended"
+    with av.open(io.BytesIO(server.http.get(f"{url}/content").content), "r") as given:
+        assert len(list(given.decode(video=0))) == 30
+
+
+def test_a_place_that_fails_keeps_nobody_from_stopping(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recording waits; what could not be removed is still there."""
+    made = begun(server, server.session())
+    fed(server, made)
+
+    def away(*_: Any) -> None:
+        raise OSError("no route")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.front.artifacts, "publish", away)
+        patch.setattr(server.front.artifacts, "remove", away)
+        stopped = server.http.post(f"{made['url']}/stop").json()
+        assert (stopped["status"], stopped["reason"]) == ("finishing", "stopped")
+        early = server.http.get(made["content_url"])
+        assert early.status_code == 409 and early.json()["error"]["code"] == "recording_not_ready"
+        kept = server.http.delete(made["url"])
+        assert kept.status_code == 503 and kept.json()["error"]["code"] == "storage_unreachable"
+    store: RecordingStore = server.front.recordings.store
+    assert store.settle() == 1
+    assert server.http.get(made["content_url"]).status_code == 200

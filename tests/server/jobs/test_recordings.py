@@ -11,15 +11,32 @@ import av
 import numpy as np
 import pytest
 
+from onbeat.server.jobs.artifacts import Artifacts
+from onbeat.server.jobs.keeping import NoRoom
 from onbeat.server.jobs.recording import RecordingWriter, Written
-from onbeat.server.jobs.recordings import LEAST_ROOM, NoRoom, RecordingInfo, RecordingStore
+from onbeat.server.jobs.recordings import LEAST_ROOM, RecordingInfo, RecordingStore
+from onbeat.server.jobs.result_store import LocalFile
 from tests.server.jobs.packets import FPS, SIZE, feed
 
 FORMATS = [("H264", "mp4"), ("VP8", "webm")]
 
 
-def store_in(folder: Path, *, max_bytes: int = 1 << 40, min_free: int = 0) -> RecordingStore:
-    return RecordingStore(folder, max_bytes=max_bytes, min_free=min_free)
+def store_in(
+    folder: Path,
+    *,
+    max_bytes: int = 1 << 40,
+    min_free: int = 0,
+    artifacts: Artifacts | None = None,
+) -> RecordingStore:
+    artifacts = artifacts or Artifacts(folder.parent / f"{folder.name}-results")
+    return RecordingStore(folder, artifacts, max_bytes=max_bytes, min_free=min_free)
+
+
+def file_of(store: RecordingStore, info: RecordingInfo) -> Path:
+    """The finished file."""
+    found = store._artifacts.find(info.id, "video", info.format)
+    assert isinstance(found, LocalFile)
+    return found.path
 
 
 def info_of(codec: str, kind: str) -> RecordingInfo:
@@ -74,7 +91,7 @@ def test_a_recording_plays_with_its_length_and_its_sound(
     assert ends == [Written(reason="stopped", frames=80, seconds=80 / FPS)]
     done = store.finish(info, "stopped")
     assert (done.status, done.frames, done.seconds) == ("completed", 80, 80 / FPS)
-    path = store.path(done)
+    path = file_of(store, done)
     times, bright, loud = looked_at(path)
     assert times == pytest.approx([n / FPS for n in range(80)], abs=0.002)
     assert bright == pytest.approx([40 / FPS], abs=0.002)
@@ -82,7 +99,8 @@ def test_a_recording_plays_with_its_length_and_its_sound(
     with av.open(str(path)) as given:
         assert given.duration is not None
         assert given.duration / av.time_base == pytest.approx(80 / FPS, abs=1 / FPS)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([f"{info.id}.json", path.name])
+    assert [p.name for p in tmp_path.iterdir()] == [f"{info.id}.json"]
+    assert path.name == f"{info.id}.{kind}"
     assert store_in(tmp_path).get(info.id) == done
 
 
@@ -94,7 +112,7 @@ def test_gaps_keep_their_length(tmp_path: Path, codec: str, kind: str) -> None:
     writer.stop()
     writer.join()
     done = store.finish(info, "stopped")
-    times, bright, loud = looked_at(store.path(done))
+    times, bright, loud = looked_at(file_of(store, done))
     assert len(times) == 40 and done.seconds == pytest.approx(3.0, abs=0.001)
     assert bright == pytest.approx([2.5], abs=0.002)
     assert loud == pytest.approx(2.5, abs=1 / FPS)
@@ -113,10 +131,10 @@ def test_a_killed_process_leaves_a_file_that_plays(tmp_path: Path, codec: str, k
     with av.open(str(store.part(info))) as given:
         assert fed - len(list(given.decode(video=0))) <= 2 * FPS
     again = store_in(tmp_path)
-    assert again.recover() == 1
+    assert again.settle() == 1
     done = again.get(info.id)
     assert done is not None and (done.status, done.reason) == ("completed", "server_ended")
-    times, _, loud = looked_at(again.path(done))
+    times, _, loud = looked_at(file_of(again, done))
     assert len(times) == done.frames >= fed - 2 * FPS
     assert done.seconds == pytest.approx(done.frames / FPS, abs=1 / FPS)
     assert loud == pytest.approx(1.0, abs=1 / FPS)
@@ -134,14 +152,14 @@ def test_a_file_cut_anywhere_is_made_whole(tmp_path: Path, codec: str, kind: str
         store.part(info).write_bytes(whole[: int(share * len(whole))])
         done = store.finish(info, "server_ended")
         assert done.status == "completed" and done.frames > 0
-        assert len(looked_at(store.path(done))[0]) == done.frames
+        assert len(looked_at(file_of(store, done))[0]) == done.frames
 
 
 def test_what_holds_no_picture_has_failed(tmp_path: Path) -> None:
     store, info = store_in(tmp_path), info_of("VP8", "webm")
     store.write(info)
-    assert store.recover() == 1
-    done = store.get(info.id)
+    assert store_in(tmp_path).settle() == 1
+    done = store_in(tmp_path).get(info.id)
     assert done is not None and (done.status, done.reason) == ("failed", "no_picture")
     store.part(info).write_bytes(b"not a film")
     assert store.finish(info, "stopped").status == "failed"

@@ -14,6 +14,8 @@ export class Recorder {
     /** @type {string | null} the recording that runs */
     this.id = null;
     this.timer = 0;
+    /** Whether an ended one waits for its place. */
+    this.waits = false;
     /** What the list shows. */
     this.shown = "";
     this.busy = false;
@@ -57,13 +59,14 @@ export class Recorder {
     } catch {
       // the stage tells that the server is away
     }
-    if (this.id) this.timer = setTimeout(() => this.refresh(), POLL_MS);
+    if (this.id || this.waits) this.timer = setTimeout(() => this.refresh(), POLL_MS);
   }
 
   /** @param {any[]} recordings oldest first */
   #show(recordings) {
     const mine = recordings.find(({ session_id, status }) => session_id === this.live.session?.id && status === "recording");
     this.#running(mine?.id ?? null, mine?.seconds);
+    this.waits = recordings.some(({ status }) => status === "finishing");
     const done = recordings.filter(({ status }) => status !== "recording").slice(-4).reverse();
     const shown = done.map(({ id, status }) => `${id} ${status}`).join();
     if (this.shown !== shown) byId("recordings").replaceChildren(...done.map((recording) => this.#row(recording)));
