@@ -104,6 +104,27 @@ def test_change_of_words_can_cut_or_morph(open_page: OpenPage) -> None:
     expect(page.locator("#prompt-error")).to_be_hidden()
 
 
+def test_pictures_a_second_are_asked_for_by_keyboard_and_acknowledged(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
+    watched = live(open_page)
+    page = watched.page
+    state = page.locator("#fps-state")
+    expect(state).to_have_text("Now 20.")
+    group = page.get_by_role("radiogroup", name="Pictures a second")
+    group.get_by_role("radio", name="20").focus()
+    page.keyboard.press("ArrowRight")
+    expect(state).to_have_text(re.compile(r"Now 10, from chunk \d+ on\."), timeout=PATIENCE)
+    reaches(watched, server, "fps", 10)
+    assert group.get_by_role("radio", name="10").is_checked()
+    page.route("**/v1/sessions/*", answer(422, "invalid_value", "fps: 5 is not allowed", "fps"))
+    page.evaluate("() => { onbeat.live.peer.send = () => false; }")
+    group.get_by_role("radio", name="5").evaluate("(radio) => radio.click()")
+    expect(page.locator("#fps-error")).to_contain_text("not allowed", timeout=PATIENCE)
+    expect(group.get_by_role("radio", name="10")).to_be_checked()
+    watched.complaints.clear()  # the browser's own line about the refusal
+
+
 def test_own_scenes_are_kept_and_used(open_page: OpenPage, server: ServerProcess) -> None:
     watched = live(open_page, SCENE + "&steps=3")
     page = watched.page
@@ -215,9 +236,11 @@ def test_phone_has_every_control_in_sight(open_page: OpenPage) -> None:
     assert small == []
 
 
-def answer(status: int, code: str, message: str, **more: Any) -> Callable[[Route], None]:
-    error = {"message": message, "code": code, "type": "server_error", "param": None}
-    body = json.dumps({"error": error, **more})
+def answer(
+    status: int, code: str, message: str, param: str | None = None
+) -> Callable[[Route], None]:
+    error = {"message": message, "code": code, "type": "server_error", "param": param}
+    body = json.dumps({"error": error})
     return lambda route: route.fulfill(
         status=status, body=body, content_type="application/problem+json"
     )

@@ -4,7 +4,7 @@
  * Not: the page. It says what happens by events; the page shows it.
  *
  * Events: "phase" (this.phase changed), "session" (this.session changed), "status" (the server's or the
- * viewer's numbers changed), "adopted" (this.session is another one), "accepted", "applied" ({recognised, revision, chunk}), "problem" ({message, param}),
+ * viewer's numbers changed), "adopted" (this.session is another one), "accepted", "applied" ({recognised, revision, chunk, control: what was asked}), "problem" ({message, param}),
  * "photon" ({ms}), "stream" (a new MediaStream to show).
  */
 import { ApiError, call, forget } from "../shared/api.js";
@@ -21,7 +21,7 @@ const PONG_LIMIT_MS = 6000;
 const MEDIA_LIMIT_MS = 7000;
 const QUEUE_S = 1;
 
-/** @typedef {{prompt: string, seed: number | null, steps: number | null, strength: number | null, paused: boolean}} Settings */
+/** @typedef {{prompt: string, seed: number | null, steps: number | null, strength: number | null, fps: number | null, paused: boolean}} Settings */
 /** @typedef {Partial<Settings> & {transition?: string}} Change */
 /** @typedef {import("./phases.js").Phase} Phase */
 
@@ -125,11 +125,12 @@ export class Live extends EventTarget {
 
   async #create() {
     this.model ??= (await call("GET", "/v1/models")).data[0];
-    const { prompt, seed, steps, strength } = this.settings;
+    const { prompt, seed, steps, strength, fps } = this.settings;
     return call("POST", "/v1/sessions", {
       prompt: asPrompt(prompt),
       ...(seed !== null && { seed }),
       ...(steps !== null && { num_inference_steps: steps }),
+      ...(fps !== null && { fps }),
       ...(this.source && { mode: "video-to-video", ...(strength !== null && { strength }) }),
       wait: true,
     });
@@ -298,8 +299,8 @@ export class Live extends EventTarget {
   /** Goes on with another session of ours; the one so far is closed. @param {any} session */
   adopt(session) {
     const left = this.session;
-    const { prompt, seed, num_inference_steps: steps } = session;
-    Object.assign(this.settings, { prompt, seed, steps, paused: false });
+    const { prompt, seed, num_inference_steps: steps, fps } = session;
+    Object.assign(this.settings, { prompt, seed, steps, fps, paused: false });
     this.#leave(left);
     this.session = session;
     this.say("session");

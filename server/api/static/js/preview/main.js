@@ -12,6 +12,7 @@ import { MixPanel } from "./mix.js";
 import { Numbers } from "./numbers.js";
 import { snapshot, startFullscreen, startPip } from "./picture.js";
 import { PromptPanel } from "./prompt.js";
+import { Rate } from "./rate.js";
 import { startGlow, startPulse } from "./pulse.js";
 import { Recorder } from "./record.js";
 import { RenderPanel } from "./render.js";
@@ -22,7 +23,7 @@ import { Stage } from "./stage.js";
 import { PRESETS } from "./words.js";
 
 const shared = parseHash(location.hash);
-const settings = { prompt: shared.prompt?.trim() || PRESETS[0][1], seed: shared.seed, steps: shared.steps, strength: shared.strength, paused: false };
+const settings = { prompt: shared.prompt?.trim() || PRESETS[0][1], seed: shared.seed, steps: shared.steps, strength: shared.strength, fps: null, paused: false };
 const video = byId("video");
 const meter = new FrameMeter(video);
 const live = new Live(settings, meter, shared.watch);
@@ -37,6 +38,7 @@ const mix = new MixPanel((text) => prompt.write(text), () => prompt.box.value, P
 const scenes = new Scenes(scene, use);
 const compare = new Compare(live);
 const sources = new Sources(live, (change) => steer(change));
+const rate = new Rate(live, (change) => steer(change));
 const recorder = new Recorder(live);
 const fullscreen = startFullscreen(video);
 const pip = startPip(video);
@@ -95,6 +97,7 @@ const links = () => showLinks(live, scene());
 /** @param {{message: string, param?: string | null}} problem */
 function showProblem({ message, param }) {
   if (param === "seed") controls.showError(message);
+  else if (param === "fps") rate.refused(message);
   else prompt.showError(message);
 }
 

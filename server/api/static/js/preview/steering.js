@@ -7,7 +7,7 @@ import { ApiError, call } from "../shared/api.js";
 
 const HALF_FRAME_MS = 25;
 
-/** @typedef {{at: number, revision: number | null}} Sent */
+/** @typedef {{at: number, revision: number | null, control: Record<string, any>}} Sent */
 
 export class Steering {
   /** @param {import("./live.js").Live} live */
@@ -24,7 +24,7 @@ export class Steering {
 
   /** @param {Record<string, any>} control fields of the data channel's control message */
   send(control) {
-    if (this.live.peer?.send({ type: "control", ...control })) this.sent.push({ at: performance.now(), revision: null });
+    if (this.live.peer?.send({ type: "control", ...control })) this.sent.push({ at: performance.now(), revision: null, control });
     else this.#patch(control);
   }
 
@@ -47,8 +47,9 @@ export class Steering {
   /** @param {any} message */
   applied(message) {
     const control = this.sent.find((c) => c.revision === message.revision);
-    this.sent = this.sent.filter((c) => c.revision === null || c.revision > message.revision);
-    this.live.say("applied", message);
+    const taken = this.sent.filter((c) => c.revision !== null && c.revision <= message.revision);
+    this.sent = this.sent.filter((c) => !taken.includes(c));
+    this.live.say("applied", { ...message, control: Object.assign({}, ...taken.map((c) => c.control)) });
     if (!control) return;
     const due = performance.now() + Math.max(message.due_in_ms ?? 0, 0) - HALF_FRAME_MS;
     this.live.meter.firstAfter(due, (shownAt) => this.live.say("photon", { ms: shownAt - control.at }));
