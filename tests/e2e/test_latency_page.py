@@ -33,7 +33,7 @@ def test_shows_live_numbers(open_page: OpenPage, server: ServerProcess) -> None:
     expect(page.locator("#t-fps-sub")).to_contain_text("1 of", timeout=PATIENCE)
     overview = server.get("/v1/overview")
     assert page.inner_text("#t-engine").lower() == "ready"
-    assert "1 viewers" in page.inner_text("#t-fps-sub")
+    assert page.inner_text("#t-fps-sub").endswith("streams, 1 viewer")
     assert overview["engine"]["model"] in page.inner_text("#t-engine-sub")
     assert f"of {overview['engine']['pages_total']:,}" in page.inner_text("#t-pages")
     expect(page.locator("#stages")).to_have_text(

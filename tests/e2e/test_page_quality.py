@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onbeat.server.api.pages import STATIC
 from tests.e2e.chromium import Watched
 from tests.e2e.conftest import OpenPage, missing
 from tests.e2e.npm_files import AXE, TYPESCRIPT, fetch
-from tests.e2e.server_process import ServerProcess
+from tests.e2e.server_process import ServerProcess, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -77,6 +78,53 @@ def test_latency_page_is_accessible(open_page: OpenPage, axe: str) -> None:
     watched = open_page("/dashboard")
     watched.wait_state("Live", 60)
     assert faults(watched, axe) == []
+
+
+FITS = "(width) => document.documentElement.scrollWidth <= width"
+CUT = """() => {
+  document.getElementById("state-text").textContent = "Live";  // longer ones end in dots
+  return [...document.querySelectorAll(".segments span, #state-text")]
+    .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).map((e) => e.textContent);
+}"""
+OUT_OF_SIGHT = """() => [...document.querySelectorAll(".deck button, .deck input")]
+  .filter((e) => e.checkVisibility()).map((e) => [e.id, e.getBoundingClientRect()])
+  .filter(([, box]) => box.left < 4 || box.right > innerWidth - 4 || box.bottom > innerHeight)
+  .map(([id]) => id)"""
+
+
+def test_no_page_is_wider_than_its_window(open_page: OpenPage) -> None:
+    pages = [open_page(path) for path in (SCENE, "/dashboard")]
+    for watched in pages:
+        watched.wait_state("Live", 60)
+    for width, height in ((320, 568), (390, 844), (844, 390), (1280, 800)):
+        for watched in pages:
+            watched.page.set_viewport_size({"width": width, "height": height})
+            page, where = watched.page, f"{watched.page.url} fits {width} x {height}"
+            until(partial(page.evaluate, FITS, width), 30, where)  # charts follow a moment later
+            assert page.evaluate(CUT) == [], where
+        assert pages[0].page.evaluate(OUT_OF_SIGHT) == [], (width, height)
+
+
+def luminance(colour: str) -> float:
+    """Of `#rrggbb`, as WCAG 2 has it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_stage_can_be_read_on_its_colour() -> None:
+    """axe sees only those that happen to be long enough for words."""
+    stages = re.findall(r"^  (\w+): \"", (STATIC / "js/shared/stages.js").read_text(), re.MULTILINE)
+    ink = re.search(
+        r"\.stage-bar i \{.*color: (#\w{6})", (STATIC / "css/dashboard.css").read_text()
+    )
+    css = (STATIC / "css/base.css").read_text()
+    assert ink and len(stages) > 8
+    for name in stages:
+        found = re.findall(rf"--{name}: (#\w{{6}})", css)
+        assert len(found) == 2, name
+        for colour in found:
+            assert (luminance(colour) + 0.05) / (luminance(ink[1]) + 0.05) >= 4.5, (name, colour)
 
 
 def test_everything_has_a_label_and_can_be_reached_by_tab(open_page: OpenPage) -> None:

@@ -1,7 +1,7 @@
 // @ts-check
 /** A session's last chunks as a lane picture: one bar a chunk, its stages stacked, late ones marked. */
 import { colour, make } from "../shared/dom.js";
-import { known, ms } from "../shared/format.js";
+import { counted, known, ms } from "../shared/format.js";
 import { ALL_STAGES, STAGE_WORDS } from "../shared/stages.js";
 
 const STAGES = ALL_STAGES.filter((stage) => stage !== "pace"); // that one is meant: it shows as slack
@@ -85,7 +85,7 @@ export class Lanes {
     const pointed = this.chunks.find((chunk) => chunk.chunk === this.at);
     const late = this.chunks.filter((chunk) => !chunk.on_time).length;
     const missing = this.#span - this.chunks.length;
-    const plain = `${this.chunks.length} chunks, ${late} late${missing ? `, ${missing} dropped` : ""}.${known(this.budget) ? ` The line is what a chunk plays, ${ms(this.budget)} ms; chunks overlap, so a bar may pass it and still be on time.` : ""}`;
+    const plain = `${counted(this.chunks.length, "chunk")}, ${late} late${missing ? `, ${missing} dropped` : ""}.${known(this.budget) ? ` The line is what a chunk plays, ${ms(this.budget)} ms; chunks overlap, so a bar may pass it and still be on time.` : ""}`;
     const text = this.chunks.length ? (pointed ? describe(pointed) : plain) : "No chunk yet.";
     this.caption.textContent = text;
     this.canvas.setAttribute("aria-label", `Last chunks of this session. ${text}`);

@@ -1,7 +1,7 @@
 // @ts-check
 /** The tiles: one number each, with what it is measured against. Where there is nothing, they say so. */
 import { byId, put } from "../shared/dom.js";
-import { count, duration, fixed, gib, known, ms, percent } from "../shared/format.js";
+import { count, counted, duration, fixed, gib, known, ms, percent } from "../shared/format.js";
 
 /** @param {string} id @param {string} text @param {string} [unit] @param {string} [tone] */
 function big(id, text, unit = "", tone = "") {
@@ -32,7 +32,7 @@ function keepingUp(o) {
   sub("t-on-time-sub", known(now) ? `last 10 s; ${percent(live.on_time_ratio)} % of ${count(live.frames_due)} so far` : known(live.on_time_ratio) ? `none due now; ${percent(live.on_time_ratio)} % so far` : "no data: nobody watches");
   const sent = o.sessions.map((/** @type {any} */ s) => s.fps_sent).filter(known);
   big("t-fps", sent.length ? fixed(sent.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0), 1) : "–", "a second");
-  sub("t-fps-sub", `${known(live.fps_target) && live.fps_target ? `of ${fixed(live.fps_target)} wanted; ` : ""}${count(live.sessions)} of ${count(o.engine.capacity_streams)} streams, ${count(live.viewers)} viewers`);
+  sub("t-fps-sub", `${known(live.fps_target) && live.fps_target ? `of ${fixed(live.fps_target)} wanted; ` : ""}${count(live.sessions)} of ${counted(o.engine.capacity_streams, "stream")}, ${counted(live.viewers, "viewer")}`);
   const { latency } = o;
   const whole = known(latency.shown_ms.p50) ? latency.shown_ms : latency.sent_ms;
   big("t-latency", ms(whole.p50), "ms");
@@ -85,14 +85,15 @@ function gpu(found) {
 }
 
 /** @type {Record<string, string>} */
-const ERRORS = { answers_5xx: "failed answers", logged: "in the log", engine_restarts: "restarts", jobs_failed: "failed jobs" };
+/** @type {Record<string, [string, string?]>} */
+const ERRORS = { answers_5xx: ["failed answer"], logged: ["in the log", "in the log"], engine_restarts: ["restart"], jobs_failed: ["failed job"] };
 
 /** @param {any} o */
 function errors(o) {
-  const found = Object.entries(ERRORS).map(([name, words]) => [words, Number(o.errors?.[name] ?? 0)]);
-  const total = found.reduce((sum, [, n]) => sum + Number(n), 0);
+  const found = Object.keys(ERRORS).map((name) => ({ name, n: Number(o.errors?.[name] ?? 0) }));
+  const total = found.reduce((sum, { n }) => sum + n, 0);
   big("t-errors", count(total), "", total ? "bad" : "good");
-  sub("t-errors-sub", found.filter(([, n]) => n).map(([words, n]) => `${n} ${words}`).join(", ") || "none so far");
+  sub("t-errors-sub", found.filter(({ n }) => n).map(({ name, n }) => counted(n, ...ERRORS[name])).join(", ") || "none so far");
 }
 
 /** @type {Record<string, string>} */
@@ -101,16 +102,16 @@ const TONES = { ready: "good", starting: "wait", restarting: "wait", failed: "ba
 /** @param {any} o */
 function rest(o) {
   const { jobs, engine } = o;
-  const counted = known(jobs?.running) || known(jobs?.queued);
-  big("t-jobs", counted ? count(jobs.running ?? 0) : "–", "running");
+  const there = known(jobs?.running) || known(jobs?.queued);
+  big("t-jobs", there ? count(jobs.running ?? 0) : "–", "running");
   const parts = ["queued", "completed", "failed", "cancelled"].filter((name) => jobs?.[name]).map((name) => `${count(jobs[name])} ${name}`);
-  sub("t-jobs-sub", counted ? parts.join(", ") || "none so far" : "no data");
+  sub("t-jobs-sub", there ? parts.join(", ") || "none so far" : "no data");
   const refused = Object.entries(o.rejected ?? {});
   const total = refused.reduce((sum, [, n]) => sum + Number(n), 0);
   big("t-rejected", o.rejected ? count(total) : "–", "", total ? "wait" : "");
   sub("t-rejected-sub", refused.map(([code, n]) => `${code} ${count(n)}`).join(", ") || "nobody was turned away");
   big("t-engine", engine.state ?? "–", "", TONES[engine.state]);
-  const restarts = engine.restarts ? `${engine.restarts} restart${engine.restarts > 1 ? "s" : ""}` : "no restart";
+  const restarts = engine.restarts ? counted(engine.restarts, "restart") : "no restart";
   sub("t-engine-sub", [engine.model, restarts, `up ${duration(o.uptime_s)}`].filter(Boolean).join(", "));
 }
 

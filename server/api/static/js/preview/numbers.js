@@ -1,7 +1,7 @@
 // @ts-check
 /** The numbers beside and over the picture, the split of the latency, and the reason in words. */
 import { byId, make, put } from "../shared/dom.js";
-import { fixed, known, ms, percent } from "../shared/format.js";
+import { counted, fixed, known, ms, percent } from "../shared/format.js";
 import { STAGE_WORDS } from "../shared/stages.js";
 import { explain, glass, stageTimes } from "./why.js";
 
@@ -67,7 +67,8 @@ export class Numbers {
     for (const id of ["n-glass-name", "hud-glass-name"]) put(byId(id), sending ? "Glass to glass" : "To the screen");
     if (!sending) return;
     const none = this.live.phase.name === "playing" ? "Nothing arrives at the server yet." : "";
-    put(byId("source-state"), s?.input ? `${fixed(s.input.fps)} pictures a second arrive${s.input.sound ? ", and sound" : ""}` : none);
+    const fps = Math.round(s?.input?.fps ?? 0);
+    put(byId("source-state"), s?.input ? `${counted(fps, "picture")} a second ${fps === 1 ? "arrives" : "arrive"}${s.input.sound ? ", and sound" : ""}` : none);
   }
 
   /** @param {any} s @param {any} r @param {number | null} shown */

@@ -38,3 +38,6 @@ export function duration(seconds) {
 
 /** @param {unknown} value */
 export const count = (value) => (known(value) ? value.toLocaleString("en") : NONE);
+
+/** A number and its noun. @param {unknown} value @param {string} one @param {string} [many] */
+export const counted = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
