@@ -1,9 +1,10 @@
 """Camera, file and recording on the preview page: what is sent arrives, what was recorded comes."""
 
+import json
 import re
 
 import pytest
-from playwright.sync_api import FilePayload, expect
+from playwright.sync_api import FilePayload, Route, expect
 
 from tests.e2e.chromium import Watched
 from tests.e2e.conftest import OpenPage
@@ -65,6 +66,39 @@ def test_camera_and_file_are_sent_and_let_go(open_page: OpenPage, server: Server
     page.check("input[name=source][value=words]")
     until(lambda: mode(watched, server) == "text-to-video", 60, "a session of words")
     expect(page.locator("#source-live")).to_be_hidden()
+
+
+def test_a_session_that_waits_is_asked_for_no_more_once_it_is_left(open_page: OpenPage) -> None:
+    """Who takes a camera while the words wait for room needs another session."""
+    watched = open_page("/dashboard")
+    page = watched.page
+    words = {"prompt": "a ball", "seed": 7, "fps": 20, "recognised": None}
+    waiting = json.dumps({"id": "session_w", "status": "queued", **words})
+    full = json.dumps({"error": {"message": "All streams run.", "code": "capacity"}})
+    modes: list[str | None] = []
+    asked: list[str] = []
+
+    def made(route: Route) -> None:
+        modes.append((route.request.post_data_json or {}).get("mode"))
+        body, status = (full, 503) if modes[-1] else (waiting, 201)
+        route.fulfill(status=status, body=body, content_type="application/json")
+
+    def known(route: Route) -> None:
+        gone = "DELETE" in asked
+        asked.append(route.request.method)
+        route.fulfill(status=404 if gone else 200, body=waiting)
+
+    page.route("**/v1/sessions", made)
+    page.route("**/v1/sessions/session_w", known)
+    page.click("text=Preview")
+    watched.wait_state("Waiting for a place", 60)
+    page.evaluate(CAMERA)
+    page.check("input[name=source][value=camera]")
+    page.wait_for_timeout(100)
+    while len(modes) < 3:
+        page.wait_for_timeout(50)
+    assert modes[1:3] == ["video-to-video"] * 2
+    assert asked[-1] == "DELETE", asked
 
 
 def test_camera_that_is_not_allowed_is_said(open_page: OpenPage) -> None:

@@ -100,6 +100,7 @@ export class Live extends EventTarget {
     clearInterval(ticker);
   }
 
+  /** @returns {Promise<void>} */
   async #join() {
     const servers = relays(); // asked for while the session is made
     servers.catch(() => undefined); // told where it is awaited
@@ -110,6 +111,7 @@ export class Live extends EventTarget {
       this.say("session");
     }
     await this.#untilAdmitted();
+    if (!this.session) return this.#join(); // it was left for another kind
     if (this.phase.name !== "reconnecting") this.#enter({ name: "connecting" });
     this.picture = false;
     this.peer = new Peer(!this.watching, await servers, this.source);
@@ -136,14 +138,15 @@ export class Live extends EventTarget {
     });
   }
 
-  /** While the device is full the session waits in line; asking keeps its place. */
+  /** While the device is full the session waits in line; asking keeps its place. It may be left meanwhile: then it is not asked for any more. */
   async #untilAdmitted() {
-    const url = `/v1/sessions/${this.session.id}`;
-    while (this.session.status === "queued" && !this.stopped) {
-      const { queue_position: position, estimated_wait_s: estimate } = this.session;
+    while (this.session?.status === "queued" && !this.stopped) {
+      const { id, queue_position: position, estimated_wait_s: estimate } = this.session;
       this.#enter({ name: "queued", position, estimate });
       await this.#wait(QUEUE_S);
-      this.session = await call("GET", url);
+      if (this.session?.id !== id || this.stopped) continue;
+      const found = await call("GET", `/v1/sessions/${id}`);
+      if (this.session?.id === id) this.session = found;
     }
   }
 
