@@ -8,7 +8,7 @@ and engine are threads of this process, so that each stage can be held up where 
 the planner (queue), a forward with steps or with commits, decoder, conversion, the reader of the
 ring, each for 250 ms once a second; encoder and sender for 200 ms a frame; the network by a relay,
 the jitter buffer in the browser, for good. Seconds are from the beginning to the words on the page,
-with at least half of what was added. Browsers tell of their stages once a second. Nothing from
+with at least half of what was added. Browsers tell of their frames twice a second. Nothing from
 outside holds up a browser's display (`shown`).
 """
 

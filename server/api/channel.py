@@ -12,7 +12,7 @@ from typing import Any
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.forks import fork
-from onbeat.server.api.frames import LONGEST, FrameRecord, seen_frames
+from onbeat.server.api.frames import LONGEST, seen_frames
 from onbeat.server.api.session import Session, Viewer
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.api.steering import (
@@ -49,9 +49,11 @@ class Channels:
         kind = message.get("type")
         if kind == "stats":
             self._reported(session, viewer, message)
+        if kind in ("stats", "seen"):
+            self._seen(session, viewer, message)
             return
         if not isinstance(kind, str) or kind not in MESSAGES:
-            allowed = ", ".join(sorted([*MESSAGES, "ping", "stats"]))
+            allowed = ", ".join(sorted([*MESSAGES, "ping", "seen", "stats"]))
             text = f"type: {kind!r:.40} is not allowed; allowed: {allowed}"
             raise ApiError(422, "unknown_message", text, param="type")
         match parse(message):
@@ -130,23 +132,18 @@ class Channels:
         before, viewer.stats = viewer.stats, client_stats(message)
         viewer.link.report(viewer.stats, time.monotonic())
         self._sessions.tell("reported", session, (viewer.stats, before))
-        seen = self._seen(session, viewer, message)
-        if seen:
-            self._sessions.tell("viewed", session, seen)
         visible, playing = message.get("visible"), message.get("playing")
         if isinstance(visible, bool):
             self._present(session, viewer, visible and playing is not False)
 
-    @staticmethod
-    def _seen(session: Session, viewer: Viewer, message: dict[str, Any]) -> list[FrameRecord]:
-        """The records of the pictures that it tells of, with its half."""
-        network = one_way(viewer)
-        if network is None:
-            return []
-        frames = session.meter.frames
-        given = [(viewer.peer.media_pts(f.rtp_timestamp), f) for f in seen_frames(message)]
-        found = [frames.viewed(pts, network, f) for pts, f in given if pts is not None]
-        return [record for record in found if record is not None]
+    def _seen(self, session: Session, viewer: Viewer, message: dict[str, Any]) -> None:
+        """Tells of the records of the pictures that it names, with its half."""
+        frames, way = session.meter.frames, one_way(viewer)
+        told = seen_frames(message, time.monotonic())
+        given = [(viewer.peer.media_pts(frame.rtp_timestamp), frame) for frame in told]
+        found = [frames.viewed(pts, way, frame) for pts, frame in given if pts is not None]
+        if records := [record for record in found if record is not None]:
+            self._sessions.tell("viewed", session, records)
 
     def _present(self, session: Session, viewer: Viewer, here: bool) -> None:
         if viewer.away == (not here):

@@ -62,11 +62,20 @@ class FrameRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenFrame:
     """What a viewer's browser says of one picture: the time stamp on its packets, seconds in the
-    jitter buffer, and from there to the screen."""
+    jitter buffer, and from there to the screen. `echo`: the instant, on this machine's clock, at
+    which the report came, less how long before its leaving the picture had come there: so that is
+    the picture's sending and two ways later. None if the report does not tell."""
 
     rtp_timestamp: int
     buffer: float
     shown: float
+    echo: float | None = None
+
+    def network(self, sent_at: float) -> float | None:
+        """Seconds of its way, as half of a round trip: its own and the report's."""
+        if self.echo is None:
+            return None
+        return min(LONGEST, max(0.0, (self.echo - sent_at) / 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +93,7 @@ class SessionFrames:
         self.recent: deque[FrameRecord] = deque(maxlen=KEPT_FRAMES)
         """Newest last, as they were sent."""
         self._last_at: float | None = None
-        self._early: OrderedDict[int, list[tuple[float, SeenFrame]]] = OrderedDict()
+        self._early: OrderedDict[int, list[tuple[float | None, SeenFrame]]] = OrderedDict()
         """What viewers said of frames whose records were not made yet."""
         self._matched: list[FrameRecord] = []
 
@@ -104,8 +113,8 @@ class SessionFrames:
         for record in made:
             self._frames[record.pts] = record
             self.recent.append(record)
-            for network, frame in self._early.pop(record.pts, ()):
-                self._matched.append(self._seen(record, network, frame))
+            for trip, frame in self._early.pop(record.pts, ()):
+                self._matched += [r for r in [self._seen(record, trip, frame)] if r is not None]
         while len(self._frames) > KEPT_FRAMES:
             self._frames.popitem(last=False)
         return made
@@ -115,13 +124,15 @@ class SessionFrames:
         since = None if last is None else times.encoded_at - last
         return since if since is not None and 0 <= since < PAUSE else None
 
-    def viewed(self, pts: int, network: float, frame: SeenFrame) -> FrameRecord | None:
+    def viewed(self, pts: int, one_way: float | None, frame: SeenFrame) -> FrameRecord | None:
         """A viewer's half of a picture; None for one that is not known, or not yet: a picture may
-        be seen before the sender is asked what it sent, and is matched then."""
+        be seen before the sender is asked what it sent, and is matched then. `one_way`: seconds
+        to the viewer, for a report that does not tell of the picture's own way; None: not known
+        either, and nothing can be said of it."""
         record = self._frames.get(pts)
         if record is not None:
-            return self._seen(record, network, frame)
-        self._early.setdefault(pts, []).append((network, frame))
+            return self._seen(record, one_way, frame)
+        self._early.setdefault(pts, []).append((one_way, frame))
         while len(self._early) > KEPT_FRAMES:
             self._early.popitem(last=False)
         return None
@@ -131,7 +142,13 @@ class SessionFrames:
         matched, self._matched = self._matched, []
         return matched
 
-    def _seen(self, record: FrameRecord, network: float, frame: SeenFrame) -> FrameRecord:
+    def _seen(
+        self, record: FrameRecord, one_way: float | None, frame: SeenFrame
+    ) -> FrameRecord | None:
+        own = frame.network(record.sent_at)
+        network = one_way if own is None else own
+        if network is None:
+            return None
         viewer = {"network": network, "buffer": frame.buffer, "shown": frame.shown}
         stages = {name: record.stages[name] for name in SERVER_STAGES} | viewer
         seen = replace(record, stages=MappingProxyType(stages))
@@ -147,7 +164,7 @@ def _joined(arrived: _Arrived, times: FrameTimes, interval: float | None) -> Fra
     event = arrived.event
     engine = {name: getattr(event.stages, name) for name in ENGINE_STAGES}
     front = {
-        "handover": arrived.at - event.ready_at,
+        "handover": max(0.0, arrived.at - event.stages.told_at),
         "pace": times.taken_at - arrived.at,
         "encode": times.encoded_at - times.taken_at,
         "send": times.sent_at - times.encoded_at,
@@ -164,22 +181,24 @@ def _joined(arrived: _Arrived, times: FrameTimes, interval: float | None) -> Fra
     )
 
 
-def seen_frames(message: Mapping[str, Any]) -> list[SeenFrame]:
-    """`frames` of a viewer's report: `[[rtp time stamp, buffer ms, shown ms], ...]`. What is not
-    of this shape, is negative or out of all reason, is left out."""
+def seen_frames(message: Mapping[str, Any], now: float) -> list[SeenFrame]:
+    """`frames` of a viewer's report that came at `now`: `[[rtp time stamp, buffer ms, shown ms,
+    age ms], ...]`, the age being from the picture's coming there to the report's leaving; it may
+    be missing. What is not of this shape, is negative or out of all reason, is left out."""
     given = message.get("frames")
     if not isinstance(given, list):
         return []
-    return [frame for each in given[:MOST_REPORTED] if (frame := _read(each)) is not None]
+    return [frame for each in given[:MOST_REPORTED] if (frame := _read(each, now)) is not None]
 
 
-def _read(entry: object) -> SeenFrame | None:
-    if not isinstance(entry, list) or len(entry) != 3:
+def _read(entry: object, now: float) -> SeenFrame | None:
+    if not isinstance(entry, list) or len(entry) not in (3, 4):
         return None
     if not all(isinstance(value, int | float) for value in entry):
         return None
-    stamp, buffer, shown = entry
-    inside = 0 <= stamp < 2**32 and 0 <= buffer <= 1e3 * LONGEST and 0 <= shown <= 1e3 * LONGEST
-    if not inside:
+    stamp, *times = entry
+    if not (0 <= stamp < 2**32 and all(0 <= each <= 1e3 * LONGEST for each in times)):
         return None
-    return SeenFrame(rtp_timestamp=int(stamp), buffer=buffer / 1e3, shown=shown / 1e3)
+    buffer, shown, *age = (each / 1e3 for each in times)
+    echo = now - age[0] if age else None
+    return SeenFrame(rtp_timestamp=int(stamp), buffer=buffer, shown=shown, echo=echo)

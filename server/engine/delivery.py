@@ -4,10 +4,11 @@ Owns no stream. What it is not: the decoding (decode.py) or the ring (slots.py).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onbeat.models.spec import ModelSpec
-from onbeat.server.engine.device import Decoded, DecodeJob, DecodeLane
+from onbeat.server.engine.device import Decoded, DecodeJob, DecodeLane, Outcome
 from onbeat.server.engine.messages import ChunkReady, Event, StageTimes
 from onbeat.server.engine.misses import Finished, Misses
 from onbeat.server.engine.slots import SlotWriter, latent_bytes
@@ -16,6 +17,22 @@ from onbeat.server.engine.trace import Trace
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """The last forward. `commits_of`: streams whose commits it held; None: of all that waited, as
+    it did nothing else."""
+
+    started: float
+    ended: float
+    commits_of: frozenset[str] | None
+
+    def held_up(self, stream: str, since: float) -> float:
+        """Seconds of it from `since` on, if it was commits that the stream waited for."""
+        if self.commits_of is not None and stream not in self.commits_of:
+            return 0.0
+        return max(0.0, self.ended - max(self.started, since))
 
 
 class Delivery:
@@ -37,6 +54,7 @@ class Delivery:
         self._misses, self._trace, self._buffer = misses, trace, playout_buffer
         self._waiting: list[tuple[Finished, DecodeJob]] = []
         self._decoding: dict[int, Finished] = {}
+        self._ran = Ran(started=0.0, ended=0.0, commits_of=frozenset())
 
     @property
     def waiting(self) -> int:
@@ -92,7 +110,13 @@ class Delivery:
         stream.firm.note(False)
         self._misses.expired(finished, now, due)
 
-    def collect(self, open_streams: dict[str, Stream]) -> list[tuple[Stream, str]]:
+    def ran(self, started: float, ended: float, outcome: Outcome) -> None:
+        """A forward ran, for which chunks that were decoded meanwhile have waited."""
+        commits = frozenset(stream.id for stream in outcome.committed)
+        alone = commits and not outcome.stepped
+        self._ran = Ran(started=started, ended=ended, commits_of=None if alone else commits)
+
+    def collect(self, open_streams: dict[str, Stream], now: float) -> list[tuple[Stream, str]]:
         """Publishes what the decode lane has done. Returns streams that failed, with the reason;
         what came of their later chunks is worth nothing, as a decoder goes from chunk to chunk."""
         failed: dict[str, tuple[Stream, str]] = {}
@@ -109,10 +133,10 @@ class Delivery:
             if not gone and result.error is not None:
                 failed[stream.id] = stream, result.error
             elif not gone:
-                self._publish(finished, result)
+                self._publish(finished, result, now)
         return list(failed.values())
 
-    def _publish(self, finished: Finished, result: Decoded) -> None:
+    def _publish(self, finished: Finished, result: Decoded, now: float) -> None:
         stream, spec, counters = finished.stream, self._spec, finished.stream.counters
         if stream.is_live and stream.anchor is None:
             stream.start_clock(finished.chunk, result.ready_at + self._buffer, spec)
@@ -140,7 +164,7 @@ class Delivery:
                 ready_at=result.ready_at,
                 on_time=on_time,
                 cause=cause,
-                stages=_stages(finished, result),
+                stages=_stages(finished, result, now, self._ran),
                 last=finished.last,
             )
         )
@@ -176,16 +200,18 @@ def decode_job(
     )
 
 
-def _stages(finished: Finished, result: Decoded) -> StageTimes:
-    """`queue` is all waiting: before the first step, between steps, and before the decoder."""
+def _stages(finished: Finished, result: Decoded, now: float, ran: Ran) -> StageTimes:
+    """`queue` is all waiting: before the first step, between steps, before the decoder, and from
+    there until the tick that tells of the chunk, at `now`."""
     times = finished.times
-    total = result.ready_at - times.released
-    worked = times.denoise + times.commit + result.decode + result.convert
+    commit = times.commit + ran.held_up(finished.stream.id, result.ready_at)
+    total = max(now, result.ready_at) - times.released
+    worked = times.denoise + commit + result.decode + result.convert
     return StageTimes(
         released_at=times.released,
         queue=max(0.0, total - worked),
         denoise=times.denoise,
-        commit=times.commit,
+        commit=commit,
         decode=result.decode,
         convert=result.convert,
     )

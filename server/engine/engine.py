@@ -194,7 +194,7 @@ class Engine:
 
     def _collect(self, now: float) -> None:
         """Results of the decode lane, slots for chunks that wait for one, streams that are over."""
-        failed = self.delivery.collect(self.roster.streams)
+        failed = self.delivery.collect(self.roster.streams, now)
         for stream, error in failed + self.intake.collect(self.roster.streams, now):
             if self.roster.streams.get(stream.id) is stream:
                 self.roster.end(stream, "failed", error)
@@ -297,6 +297,7 @@ class Engine:
             ended, predicted = self._clock.now(), self.cost.median(rows)
             seconds = ended - started
             self.trace.forward(started, ended, outcome.stepped, outcome.committed)
+            self.delivery.ran(started, ended, outcome)
             failed += outcome.failed
             self._observe(rows, seconds)
             for stream in outcome.committed:

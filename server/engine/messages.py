@@ -205,7 +205,7 @@ class StreamQueued(Message, frozen=True, kw_only=True):
 
 class StageTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds a chunk spent waiting and in each stage, and the instant it could start. They sum to
-    the time from there to its being ready. `commit`: of the chunks before it, in between."""
+    the time from there to its being told of. `commit`: commits that it waited for."""
 
     released_at: float
     queue: float
@@ -213,6 +213,12 @@ class StageTimes(msgspec.Struct, frozen=True, kw_only=True):
     commit: float = 0.0
     decode: float
     convert: float
+
+    @property
+    def told_at(self) -> float:
+        """The instant at which the engine told of it."""
+        waited = self.queue + self.commit
+        return self.released_at + waited + self.denoise + self.decode + self.convert
 
 
 class ChunkReady(Message, frozen=True, kw_only=True):

@@ -120,7 +120,7 @@ def test_no_stage_is_negative_when_the_wall_clock_steps(monkeypatch: pytest.Monk
         monkeypatch.setattr(time, "time", lambda step=step: 1.8e9 + step)
         frames, record = one()
         given = {"frames": [[0, 5.0, 2.0], [0, -3.6e6, 2.0], [0, 1.0, 3.6e6]]}
-        seen = [frames.viewed(f.rtp_timestamp, 0.0, f) for f in seen_frames(given)]
+        seen = [frames.viewed(f.rtp_timestamp, 0.0, f) for f in seen_frames(given, 500.0)]
         assert len(seen) == 1
         for each in (record, *seen):
             assert each is not None and min(each.stages.values()) >= 0
@@ -137,17 +137,46 @@ def test_no_stage_is_negative_when_the_wall_clock_steps(monkeypatch: pytest.Monk
         [2**32, 2, 3],
         [1, 2, 1e3 * LONGEST + 1],
         [1, float("nan"), 3],
+        [1, 2, 3, -1],
+        [1, 2, 3, 1e3 * LONGEST + 1],
+        [1, 2, 3, 4, 5],
         "abc",
         None,
         {"a": 1},
     ],
 )
 def test_what_a_viewer_makes_up_is_left_out(entry: object) -> None:
-    found = seen_frames({"frames": [entry, [7, 5, 2]]})
-    assert [frame.rtp_timestamp for frame in found] == [7]
+    found = seen_frames({"frames": [entry, [7, 5, 2], [8, 5, 2, 1]]}, 500.0)
+    assert [frame.rtp_timestamp for frame in found] == [7, 8]
 
 
 def test_a_report_is_bounded() -> None:
-    assert seen_frames({}) == [] and seen_frames({"frames": 3}) == []
+    assert seen_frames({}, 0.0) == [] and seen_frames({"frames": 3}, 0.0) == []
     many = [[n, 1, 1] for n in range(10 * MOST_REPORTED)]
-    assert len(seen_frames({"frames": many})) == MOST_REPORTED
+    assert len(seen_frames({"frames": many}, 0.0)) == MOST_REPORTED
+
+
+def test_a_frame_whose_age_is_told_has_its_own_way(now: float = 100.232 + 0.6) -> None:
+    """It left at 100.232; its report came 600 ms later, 300 ms of which it had been there."""
+    frames, record = one()
+    assert record.sent_at == pytest.approx(100.232)
+    (frame,) = seen_frames({"frames": [[0, 40, 10, 300]]}, now)
+    for one_way in (None, 0.002):
+        seen = frames.viewed(0, one_way, frame)
+        assert seen is not None and seen.stages["network"] == pytest.approx(0.15)
+        assert sum(seen.stages.values()) == pytest.approx(seen.total, abs=1e-9)
+    (early,) = seen_frames({"frames": [[0, 40, 10, 700]]}, now)
+    before = frames.viewed(0, None, early)
+    assert before is not None and before.stages["network"] == 0, "clocks of a browser are coarse"
+
+
+def test_of_a_frame_without_age_or_round_trip_nothing_is_known() -> None:
+    frames, _ = one()
+    (frame,) = seen_frames({"frames": [[0, 40, 10]]}, 200.0)
+    assert frames.viewed(0, None, frame) is None
+    later = SessionFrames()
+    later.arrived(chunk(0, 100.0), 100.03)
+    for each in (frame, seen_frames({"frames": [[0, 40, 10, 300]]}, 100.832)[0]):
+        assert later.viewed(0, None, each) is None, "there is no record yet"
+    later.sent([sent(0, 100.0)])
+    assert [r.stages["network"] for r in later.take_matched()] == [pytest.approx(0.15)]

@@ -14,7 +14,7 @@ export class FrameMeter {
     this.times = [];
     /** @type {number[]} ms from a frame's arrival to the screen, of the same frames where known */
     this.delays = [];
-    /** @type {[number, number, number][]} what the server has not been told: time stamp on the packets, ms in the jitter buffer, ms from there to the screen */
+    /** @type {[number, number, number, number][]} what the server has not been told: time stamp on the packets, ms in the jitter buffer, ms from there to the screen, when it came */
     this.seen = [];
     /** @type {((shownAt: number, metadata: any) => boolean)[]} */
     this.waiting = [];
@@ -48,13 +48,14 @@ export class FrameMeter {
   #note(at, { rtpTimestamp, receiveTime, processingDuration, presentationTime }) {
     if (rtpTimestamp === undefined || receiveTime === undefined) return;
     const shown = 1000 * (processingDuration ?? 0) + Math.max(at - presentationTime, 0);
-    this.seen.push([rtpTimestamp, tenth(Math.max(at - receiveTime - shown, 0)), tenth(shown)]);
+    this.seen.push([rtpTimestamp, tenth(Math.max(at - receiveTime - shown, 0)), tenth(shown), receiveTime]);
     if (this.seen.length > MOST_SEEN) this.seen.shift();
   }
 
-  /** The frames shown since the last call. */
+  /** The frames shown since the last call, to be told at once: each with how long ago it came, from which the server knows its way. */
   takeSeen() {
-    return this.seen.splice(0);
+    const now = performance.now();
+    return this.seen.splice(0).map(([stamp, buffer, shown, came]) => [stamp, buffer, shown, tenth(Math.max(now - came, 0))]);
   }
 
   /** Calls back once with the display time of the first frame that reached this machine at or after `time` (ms, performance clock).

@@ -17,6 +17,7 @@ import { Steering } from "./steering.js";
 import { follow } from "./watching.js";
 
 const TICK_MS = 1000;
+const SEEN_MS = 500;
 const PONG_LIMIT_MS = 6000;
 const MEDIA_LIMIT_MS = 7000;
 const QUEUE_S = 1;
@@ -88,6 +89,7 @@ export class Live extends EventTarget {
   /** Runs until stop(). */
   async run() {
     const ticker = setInterval(() => this.#tick(), TICK_MS);
+    const teller = setInterval(() => this.#tellSeen(), SEEN_MS);
     for (let failures = 0; !this.stopped; ) {
       try {
         await this.#join();
@@ -98,6 +100,7 @@ export class Live extends EventTarget {
       }
     }
     clearInterval(ticker);
+    clearInterval(teller);
   }
 
   /** @returns {Promise<void>} */
@@ -225,7 +228,14 @@ export class Live extends EventTarget {
   /** @param {Peer} peer */
   #report(peer) {
     const { raw, at, ...numbers } = /** @type {import("./receiver.js").Received} */ (this.received);
-    peer.send({ type: "stats", ...numbers, ...this.meter.presence, fps_shown: this.meter.fps, frames: this.meter.takeSeen() });
+    peer.send({ type: "stats", ...numbers, ...this.meter.presence, fps_shown: this.meter.fps });
+  }
+
+  /** What was shown of late, for the latency record of each frame. */
+  #tellSeen() {
+    if (this.peer?.channel?.readyState !== "open") return;
+    const frames = this.meter.takeSeen();
+    if (frames.length) this.peer.send({ type: "seen", frames });
   }
 
   /** A stream that nobody sees rests; the server is told at once when that changes. */
