@@ -86,6 +86,11 @@ class Settings(WebhookSettings):
     max_viewers: int = Field(64, ge=1, le=4096, description="connected viewers at most")
     max_jobs_running: int = Field(2, ge=1, le=64, description="jobs generated at the same time")
     max_jobs_queued: int = Field(1000, ge=1, description="jobs waiting at most")
+    max_jobs_queued_per_key: int = Field(
+        0,
+        ge=0,
+        description="jobs of one key waiting at most; 0: as many as it leaves places free",
+    )
     max_video_seconds: float = Field(120, gt=0, le=3600, description="longest video a job makes")
     artifacts: str = Field(
         "", description="where results lie: a folder, or s3://bucket/prefix; empty: in data_dir"

@@ -19,10 +19,13 @@ from onbeat.server.jobs import idempotency, inputs, webhooks
 from onbeat.server.jobs.idempotency import KeyTaken, Once
 from onbeat.server.jobs.job import Job, JobRequest
 from onbeat.server.jobs.keeping import NoRoom
-from onbeat.server.jobs.store import Beside, QueueFull
+from onbeat.server.jobs.room import QueueFull, Room, ShareFull
+from onbeat.server.jobs.store import Beside
 
 LOOK_SECONDS = (0.05, 0.5)
 MAX_WAIT_SECONDS = 120
+BUSY_SECONDS = 10
+"""After which a full queue may have room."""
 WAIT = re.compile(r'(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)', re.IGNORECASE)
 
 Made = tuple[JobRequest, bytes | None]
@@ -34,7 +37,8 @@ async def submit(
     """The job, and whether it is new; on disk when this returns.
 
     make: the request and its packed media; not called for a request that was sent before.
-    Raises ApiError: 422, 503 while too many wait, 507 without room for the result.
+    Raises ApiError: 422, 429 while too many of its key wait, 503 while too many wait in all, 507
+    without room for the result.
     """
     found = await earlier(front.store, once)
     if found is not None:
@@ -53,10 +57,23 @@ async def submit(
             raise unavailable("busy", "Its job was deleted just now.", retry_after=1) from taken
         return again, False
     except QueueFull as full:
-        said = f"{full.waiting} jobs wait, the most allowed."
-        raise unavailable("capacity", said, retry_after=10) from full
+        said = f"{full.waiting} jobs wait, the most allowed (max_jobs_queued)."
+        raise unavailable("capacity", said, retry_after=BUSY_SECONDS) from full
+    except ShareFull as full:
+        raise _share_full(front, full.waiting) from full
     front.worker.wake()
     return job, True
+
+
+def _share_full(front: Front, waiting: int) -> ApiError:
+    settings = front.settings
+    limit = "the most that one key may have"
+    if not settings.max_jobs_queued_per_key:
+        limit = f"and a key may have no more than it leaves free of {settings.max_jobs_queued}"
+    said = f"{waiting} jobs of this key wait, {limit} (max_jobs_queued_per_key)."
+    after = {"retry-after": str(BUSY_SECONDS)}
+    told = {"retry_after": BUSY_SECONDS, "waiting": waiting}
+    return ApiError(429, "key_queue_full", said, param="authorization", headers=after, extra=told)
 
 
 def _add(front: Front, request: JobRequest, data: bytes | None, once: Once | None) -> Job:
@@ -67,9 +84,10 @@ def _add(front: Front, request: JobRequest, data: bytes | None, once: Once | Non
         beside.append(inputs.beside(data))
     if request.webhook_url is not None:
         beside.append(webhooks.beside(request.webhook_url))
-    most = front.settings.max_jobs_queued
+    settings = front.settings
+    room = Room(most=settings.max_jobs_queued, of_a_key=settings.max_jobs_queued_per_key)
     try:
-        return front.store.add(request, beside, most_waiting=most)
+        return front.store.add(request, beside, room=room)
     except IntegrityError:  # another server took the key between our look and our writing
         if once is None:
             raise

@@ -16,7 +16,7 @@ from onbeat.client.errors import ConnectionFailed, OnbeatError, refused
 T = TypeVar("T")
 
 RETRIES = 2
-BUSY = (502, 503, 504)
+BUSY = (429, 502, 503, 504)
 MAX_PAUSE = 10.0
 FIRST_PAUSE = 0.5
 

@@ -6,7 +6,7 @@ share it; no transaction may sit idle for long, so that a stopped server cannot 
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,9 +93,9 @@ class Database:
             told()
 
     @property
-    def pending(self) -> int:
-        """How many calls wait for the write under way."""
-        return len(self._after)
+    def pending(self) -> Sequence[Callable[[], None]]:
+        """The calls that wait for the write under way."""
+        return self._after
 
     def after(self, told: Callable[[], None]) -> None:
         """Called once the write under way is committed, before the next one begins. SQLite only."""

@@ -5,10 +5,10 @@ the rows hold: changed after each commit, while the writer still stands alone, a
 the rows after a transaction that did not end well. What it is not: whose job is next (queueing.py).
 """
 
-import functools
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -26,8 +26,8 @@ Row = tuple[int, str, int]
 class Standing(Protocol):
     """What the store asks. Thread-safe."""
 
-    def total(self, connection: sa.Connection) -> int:
-        """How many wait, in a write under way."""
+    def waiting(self, connection: sa.Connection, owner: str) -> tuple[int, int]:
+        """How many wait, and how many of them are `owner`'s, in a write under way."""
         ...
 
     def places(self, rows: Sequence[Row]) -> list[int]:
@@ -49,9 +49,11 @@ class InRows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def total(self, connection: sa.Connection) -> int:
-        query = sa.select(sa.func.count()).where(jobs.c.state == "queued")
-        return int(connection.execute(query).scalar_one())
+    def waiting(self, connection: sa.Connection, owner: str) -> tuple[int, int]:
+        own = sa.func.count(sa.case((jobs.c.owner == owner, 1)))
+        query = sa.select(sa.func.count(), own).where(jobs.c.state == "queued")
+        total, mine = connection.execute(query).one()
+        return int(total), int(mine)
 
     def places(self, rows: Sequence[Row]) -> list[int]:
         with self._database.reading() as connection:
@@ -73,9 +75,10 @@ class InMemory:
         with database.writing() as connection:
             self._load(connection)
 
-    def total(self, connection: sa.Connection) -> int:
+    def waiting(self, connection: sa.Connection, owner: str) -> tuple[int, int]:
         self._load(connection)
-        return sum(self._waiting().values()) + self._database.pending
+        known, now = self._waiting(), self._added()
+        return sum(known.values()) + len(now), known.get(owner, 0) + now.count(owner)
 
     def places(self, rows: Sequence[Row]) -> list[int]:
         if self._loaded != self._database.failures:
@@ -88,7 +91,7 @@ class InMemory:
         return [queueing.place(self._rank(row), row[1], waiting, served) for row in rows]
 
     def note(self, row: Row, *, queued: bool) -> None:
-        self._database.after(functools.partial(self._put, row, queued))
+        self._database.after(_Note(self, row, queued))
 
     def _load(self, connection: sa.Connection) -> None:
         """Reads the rows, unless that is known already."""
@@ -104,7 +107,7 @@ class InMemory:
                 queue.sort()
             self._loaded = failures
 
-    def _put(self, row: Row, queued: bool) -> None:
+    def put(self, row: Row, queued: bool) -> None:
         """Idempotent."""
         number, owner, priority = row
         entry = (-priority, number)
@@ -119,6 +122,11 @@ class InMemory:
             if not queue:
                 del self._queues[owner]
 
+    def _added(self) -> list[str]:
+        """Whose the jobs are that the write under way adds."""
+        notes = (told for told in self._database.pending if isinstance(told, _Note))
+        return [note.row[1] for note in notes if note.queued]
+
     def _waiting(self) -> dict[str, int]:
         with self._lock:
             return {owner: len(queue) for owner, queue in self._queues.items()}
@@ -128,3 +136,15 @@ class InMemory:
         number, owner, priority = row
         with self._lock:
             return max(1, bisect_right(self._queues.get(owner, []), (-priority, number)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Note:
+    """What is to be changed once the write under way is committed."""
+
+    standing: InMemory
+    row: Row
+    queued: bool
+
+    def __call__(self) -> None:
+        self.standing.put(self.row, self.queued)

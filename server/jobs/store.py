@@ -21,6 +21,7 @@ from onbeat.server.jobs.database import Database, open_database
 from onbeat.server.jobs.events import EventKind, JobEvent
 from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, MAX_LOSSES, EndState, Job, JobRequest
 from onbeat.server.jobs.leases import LeaseWatch
+from onbeat.server.jobs.room import Room
 from onbeat.server.jobs.rows import job_of, new_job, new_row, text_of, waited_of, waits
 from onbeat.server.jobs.standing import standing
 from onbeat.server.jobs.steady import Instant, now
@@ -40,14 +41,6 @@ Beside = Callable[[sa.Connection, Job], None]
 
 class LeaseLost(Exception):
     """The job was cancelled, deleted or given to somebody else; stop working on it."""
-
-
-class QueueFull(Exception):
-    """`waiting` jobs wait, the most allowed."""
-
-    def __init__(self, waiting: int) -> None:
-        super().__init__(waiting)
-        self.waiting = waiting
 
 
 class JobStore:
@@ -83,18 +76,16 @@ class JobStore:
         request: JobRequest,
         beside: Iterable[Beside] = (),
         *,
-        most_waiting: int | None = None,
+        room: Room | None = None,
     ) -> Job:
         """A new queued job; on the disk when this returns, with what `beside` wrote.
 
-        Raises QueueFull if `most_waiting` jobs wait already, and what `beside` raises.
+        Raises QueueFull or ShareFull if there is no `room`, and what `beside` raises.
         """
 
         def work(connection: sa.Connection) -> Job:
-            if most_waiting is not None:
-                waiting = self._standing.total(connection)
-                if waiting >= most_waiting:
-                    raise QueueFull(waiting)
+            if room is not None:
+                room.check(*self._standing.waiting(connection, request.owner))
             row = new_row(new_id("video"), request, self._clock(), self._steady())
             made = connection.execute(NEW_JOB, row).inserted_primary_key
             assert made is not None

@@ -266,6 +266,28 @@ def test_no_more_than_the_allowed_jobs_wait(start_server: StartServer) -> None:
     assert int(answer.headers["retry-after"]) > 0
 
 
+def test_one_key_cannot_fill_the_queue(start_server: StartServer) -> None:
+    server = start_server(
+        engine=FakeEngine(job_chunk_seconds=0.1), max_jobs_running=1, max_jobs_queued=4
+    )
+    server.video(seconds="60")
+    until(lambda: server.engine.streams)
+
+    def ask(key: str) -> Any:
+        headers = {"authorization": f"Bearer {key}"}
+        return server.http.post("/v1/videos", json={"prompt": "a ball"}, headers=headers)
+
+    assert [ask("greedy").status_code for _ in range(3)] == [200, 200, 429]
+    refused = ask("greedy")
+    error = error_of(refused)
+    assert error["code"] == "key_queue_full" and "2 jobs of this key wait" in error["message"]
+    assert "max_jobs_queued_per_key" in error["message"]
+    assert int(refused.headers["retry-after"]) > 0
+    assert ask("modest").status_code == 200, "others still get in"
+    assert ask("another").status_code == 200
+    assert ask("a fifth").status_code == 503
+
+
 def test_a_lost_engine_starts_the_job_over_with_the_same_seed(start_server: StartServer) -> None:
     server = start_server(engine=FakeEngine(job_chunk_seconds=0.02))
     made = server.video(seconds="2", seed=9)

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from onbeat.server.jobs import queueing
 from onbeat.server.jobs.database import Database
 from onbeat.server.jobs.job import Job
-from onbeat.server.jobs.store import JobStore, QueueFull
+from onbeat.server.jobs.room import QueueFull, Room
+from onbeat.server.jobs.store import JobStore
 from tests.server.jobs.test_turns import request
 
 
@@ -66,7 +67,7 @@ def test_a_queue_that_was_there_before_is_known(tmp_path: Path) -> None:
     store = JobStore(tmp_path / "jobs.sqlite3")
     assert store.position(store.add(request())) == 4
     with pytest.raises(QueueFull, match="4"):
-        store.add(request(), most_waiting=4)
+        store.add(request(), room=Room(most=4))
     assert store.database.failures == 0, "a refusal costs no reading of the queue"
     store.close()
 

@@ -8,7 +8,8 @@ import pytest
 from onbeat.server.jobs.job import Job, JobRequest
 from onbeat.server.jobs.leases import LeaseWatch
 from onbeat.server.jobs.queueing import LONGEST_DELAY
-from onbeat.server.jobs.store import JobStore, QueueFull
+from onbeat.server.jobs.room import QueueFull, Room
+from onbeat.server.jobs.store import JobStore
 
 
 class Clock:
@@ -99,12 +100,13 @@ def test_a_key_that_was_away_gets_no_more_than_its_share(store: JobStore) -> Non
 
 
 def test_a_full_queue_takes_nothing(store: JobStore) -> None:
-    store.add(request(), most_waiting=1)
+    one = Room(most=1)
+    store.add(request(), room=one)
     with pytest.raises(QueueFull, match="1"):
-        store.add(request(), most_waiting=1)
+        store.add(request(), room=one)
     assert store.counts()["queued"] == 1
     store.claim("me")
-    store.add(request(), most_waiting=1)
+    store.add(request(), room=one)
 
 
 def test_what_is_written_beside_a_job_stands_or_falls_with_it(store: JobStore) -> None:
