@@ -173,8 +173,10 @@ def _write(
 ) -> list[str]:
     """Runs the stream into a file or a pipe; returns the recognised words."""
     from onbeat.server.engine.messages import OpenStream
+    from onbeat.server.engine.streams import all_steps
 
     chunks = -(-request.frames // spec.chunk_frames)
+    steps = all_steps(chunks, request.steps, spec)
     command = OpenStream(
         stream_id="generate",
         kind="job",
@@ -187,7 +189,7 @@ def _write(
     recognised: list[str] = []
     try:
         with _writer(spec, request, out) as writer:
-            with shown_progress(chunks, spec.chunk_frames, spec.fps) as advance:
+            with shown_progress(chunks, steps, spec.chunk_frames, spec.fps) as advance:
                 _run(engine, command, writer, recognised, advance)
             writer.finish()
     except BrokenPipeError:

@@ -19,9 +19,11 @@ LINES = 10
 
 @dataclass(slots=True, kw_only=True)
 class Rendering:
-    """chunks: of all; the rest is counted. `began_at`: when the first chunk was done."""
+    """chunks, all_steps: of the whole; the rest is counted. `began_at`: when the first chunk was
+    done."""
 
     chunks: int
+    all_steps: int
     chunk_frames: int
     fps: float
     clock: Callable[[], float] = time.monotonic
@@ -50,8 +52,7 @@ class Rendering:
         return None if speed is None else (self.chunks - self.done) * self.chunk_frames / speed
 
     def __str__(self) -> str:
-        share = self.steps * self.chunks // self.done if self.done else 0
-        text = f"step {self.steps}/{share}" if self.done else "starting"
+        text = f"step {self.steps}/{self.all_steps}" if self.done else "starting"
         speed, left = self.frames_per_second, self.seconds_left
         if speed is not None and left is not None:
             text += f"  {speed:.1f} frames/s ({speed / self.fps:.1f}x)  {_minutes(left)} left"
@@ -60,10 +61,10 @@ class Rendering:
 
 @contextmanager
 def shown_progress(
-    chunks: int, chunk_frames: int, fps: float, out: TextIO | None = None
+    chunks: int, all_steps: int, chunk_frames: int, fps: float, out: TextIO | None = None
 ) -> Iterator[Callable[[int], None]]:
     """Call what it gives with the steps of each chunk that is done."""
-    state = Rendering(chunks=chunks, chunk_frames=chunk_frames, fps=fps)
+    state = Rendering(chunks=chunks, all_steps=all_steps, chunk_frames=chunk_frames, fps=fps)
     out = out or sys.stderr
     if not out.isatty():
         yield lambda steps: _line(state, steps, out)

@@ -259,7 +259,7 @@ class Stream:
         asked = self.asked_steps(spec)
         if not self.fresh:
             return self.ladder.current(asked).steps if self.ladder.level else asked
-        return max(1, min(max(asked, spec.first_chunk_steps), spec.max_steps) - self.ladder.level)
+        return max(1, first_steps(asked, spec) - self.ladder.level)
 
     def missed(self, spec: ModelSpec) -> None:
         """Its next chunk will never come."""
@@ -299,6 +299,16 @@ class Stream:
             firm_broken=self.firm.broken,
             input=input_stats(self.input),
         )
+
+
+def first_steps(asked: int, spec: ModelSpec) -> int:
+    """Steps of a chunk at a fresh start, where the others have `asked`."""
+    return min(max(asked, spec.first_chunk_steps), spec.max_steps)
+
+
+def all_steps(chunks: int, asked: int, spec: ModelSpec) -> int:
+    """Steps of a job of so many chunks."""
+    return first_steps(asked, spec) + (chunks - 1) * min(asked, spec.max_steps)
 
 
 def history_chunks(kind: StreamKind, spec: ModelSpec) -> int:
