@@ -21,10 +21,11 @@ from typing import Any
 
 from onbeat.server.api.post import Answer, PostFailed, post
 from onbeat.server.api.targets import BadTarget, Unresolved, addresses, parse_target
-from onbeat.server.jobs import webhooks
+from onbeat.server.jobs import steady, webhooks
 from onbeat.server.jobs.job import Job
+from onbeat.server.jobs.steady import Instant
 from onbeat.server.jobs.store import JobStore
-from onbeat.server.jobs.webhooks import Webhook
+from onbeat.server.jobs.webhooks import LONGEST_DELAY, Now, Webhook
 from onbeat.server.webhook_settings import PREFIX, Network, secret_bytes
 
 log = logging.getLogger("onbeat.jobs")
@@ -32,7 +33,6 @@ log = logging.getLogger("onbeat.jobs")
 SECRET_FILE = "webhook_secret"
 DELAYS = (5.0, 30.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0)
 """Seconds before each further attempt; about 33 hours in all."""
-MAX_DELAY = 24 * 3600.0
 JITTER = 0.1
 AT_ONCE = 8
 LOOK_SECONDS = 1.0
@@ -93,10 +93,12 @@ class Deliverer:
         networks: tuple[Network, ...] = (),
         outcome: Outcome = lambda _: None,
         clock: Callable[[], float] = time.time,
+        steady_clock: Callable[[], Instant] = steady.now,
         delays: tuple[float, ...] = DELAYS,
     ) -> None:
         self._store, self._key, self._view = store, key, view
-        self._networks, self._outcome, self._clock = networks, outcome, clock
+        self._networks, self._outcome = networks, outcome
+        self._clock, self._steady = clock, steady_clock
         self._delays = delays
         self._sending: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -131,12 +133,15 @@ class Deliverer:
         """Waits for what is being sent."""
         await asyncio.gather(*self._sending)
 
+    def _now(self) -> Now:
+        return Now(wall=self._clock(), steady=self._steady())
+
     def _claim(self, limit: int) -> list[Webhook]:
         with self._store.database.reading() as connection:
-            if not webhooks.any_due(connection, self._clock()):
+            if not webhooks.any_due(connection, self._now()):
                 return []
         with self._store.database.writing() as connection:
-            return webhooks.claim_due(connection, self._clock(), limit)
+            return webhooks.claim_due(connection, self._now(), limit)
 
     async def _tell(self, webhook: Webhook) -> None:
         try:
@@ -177,7 +182,7 @@ class Deliverer:
         elif over or delay is None:
             await self._write(webhook, "given_up", error=error)
         else:
-            await self._write(webhook, "pending", error=error, next_at=self._clock() + delay)
+            await self._write(webhook, "pending", error=error, due=self._now().later(delay))
 
     async def _write(self, webhook: Webhook, state: webhooks.WebhookState, **values: Any) -> None:
         def write() -> None:
@@ -196,7 +201,7 @@ class Deliverer:
         asked = answer.headers.get("retry-after", "") if isinstance(answer, Answer) else ""
         wished = float(asked) if asked.isdecimal() and len(asked) < 9 else 0.0
         own = self._delays[webhook.attempts] * random.uniform(1 - JITTER, 1 + JITTER)
-        return min(max(own, wished), MAX_DELAY)
+        return min(max(own, wished), LONGEST_DELAY)
 
 
 def _error(answer: Answer | str | BadTarget) -> str | None:

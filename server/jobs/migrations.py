@@ -187,10 +187,17 @@ def _waits(connection: sa.Connection) -> None:
     _add_column(connection, "jobs", sa.Column("waits_since", sa.Float))
 
 
+def _webhooks_due(connection: sa.Connection) -> None:
+    """When the next attempt is due, on a clock that does not step."""
+    _add_column(connection, "webhooks", sa.Column("due_boot", sa.String(64)))
+    _add_column(connection, "webhooks", sa.Column("due_at", sa.Float))
+
+
 MIGRATIONS: list[Callable[[sa.Connection], None]] = [
     _first,
     _turns_beats_events,
     _beside,
     _turns_alone,
     _waits,
+    _webhooks_due,
 ]

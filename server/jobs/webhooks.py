@@ -1,8 +1,9 @@
 """Who is to be told of a job's end, and what became of it. At least once, never before the end.
 
 The row is written with the job, and due once the job's row says that it has ended, so that no end
-is missed whatever dies in between. Several servers share the work by short leases. What it is not:
-the sending (api/webhooks.py).
+is missed whatever dies in between. Several servers share the work by short leases. When it is due
+is measured on a clock that does not step (steady.py); on another machine, or after this one was
+started anew, by the wall clock. What it is not: the sending (api/webhooks.py).
 """
 
 from collections.abc import Callable, Collection
@@ -12,11 +13,15 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from onbeat.server.jobs.job import ENDED, Job
+from onbeat.server.jobs.steady import Instant
 from onbeat.server.jobs.table import jobs, metadata
 from onbeat.server.vocabulary import new_id
 
 LEASE_SECONDS = 60.0
 """A server that dies while it sends lets the others try after this."""
+LONGEST_DELAY = 24 * 3600.0
+"""Seconds between two attempts at most. One that seems to be further away was put off by a wall
+clock that has been set back since, and is due."""
 
 WebhookState = Literal["pending", "delivered", "given_up"]
 
@@ -30,13 +35,16 @@ webhooks = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("next_at", sa.Float, nullable=False),
     sa.Column("error", sa.Text),
+    sa.Column("due_boot", sa.String(64)),
+    sa.Column("due_at", sa.Float),
     sa.Index("webhooks_due", "state", "next_at"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """`event_id` is the same at every attempt. `attempts`: made so far. `next_at`: Unix seconds."""
+    """`event_id` is the same at every attempt. `attempts`: made so far. `next_at`: Unix seconds,
+    for people and other machines; `due_boot`, `due_at`: the same instant on the steady clock."""
 
     job_id: str
     url: str
@@ -45,6 +53,8 @@ class Webhook:
     attempts: int
     next_at: float
     error: str | None
+    due_boot: str | None = None
+    due_at: float | None = None
 
 
 def beside(url: str) -> Callable[[sa.Connection, Job], None]:
@@ -64,26 +74,40 @@ def beside(url: str) -> Callable[[sa.Connection, Job], None]:
     return write
 
 
-def _due(now: float) -> sa.Select[Any]:
-    return (
-        sa.select(webhooks)
-        .join(jobs, jobs.c.id == webhooks.c.job_id)
-        .where(webhooks.c.state == "pending", webhooks.c.next_at <= now, jobs.c.state.in_(ENDED))
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """This instant by both clocks: `wall` in Unix seconds."""
+
+    wall: float
+    steady: Instant
+
+    def later(self, seconds: float) -> dict[str, Any]:
+        """What a row says that is due so many seconds from now."""
+        due = {"due_boot": self.steady.boot, "due_at": self.steady.seconds + seconds}
+        return {"next_at": self.wall + seconds, **due}
 
 
-def any_due(connection: sa.Connection, now: float) -> bool:
+def _due(now: Now) -> sa.Select[Any]:
+    c = webhooks.c
+    here = sa.and_(c.due_boot == now.steady.boot, c.due_at <= now.steady.seconds)
+    by_wall = sa.or_(c.next_at <= now.wall, c.next_at > now.wall + LONGEST_DELAY)
+    elsewhere = sa.and_(c.due_boot.is_distinct_from(now.steady.boot), by_wall)
+    pending = (c.state == "pending", sa.or_(here, elsewhere), jobs.c.state.in_(ENDED))
+    return sa.select(webhooks).join(jobs, jobs.c.id == c.job_id).where(*pending)
+
+
+def any_due(connection: sa.Connection, now: Now) -> bool:
     """Whether `claim_due` would find something; writes nothing."""
     return connection.execute(_due(now).limit(1)).first() is not None
 
 
-def claim_due(connection: sa.Connection, now: float, limit: int) -> list[Webhook]:
+def claim_due(connection: sa.Connection, now: Now, limit: int) -> list[Webhook]:
     """Ends that are to be told now; for LEASE_SECONDS no other caller gets them."""
     query = _due(now).order_by(webhooks.c.next_at).limit(limit)
     claimed = []
     for row in connection.execute(query).all():
         mine = (webhooks.c.job_id == row.job_id, webhooks.c.next_at == row.next_at)
-        change = sa.update(webhooks).where(*mine).values(next_at=now + LEASE_SECONDS)
+        change = sa.update(webhooks).where(*mine).values(now.later(LEASE_SECONDS))
         if connection.execute(change).rowcount == 1:
             claimed.append(Webhook(**row._mapping))
     return claimed
@@ -94,11 +118,11 @@ def settle(
     webhook: Webhook,
     state: WebhookState,
     *,
-    next_at: float = 0.0,
+    due: dict[str, Any] | None = None,
     error: str | None = None,
 ) -> None:
-    """Writes down an attempt: over, or to be made again at `next_at`."""
-    values = {"attempts": webhook.attempts + 1, "state": state, "next_at": next_at, "error": error}
+    """Writes down an attempt: over, or to be made again when it is `due` (`Now.later`)."""
+    values = {"attempts": webhook.attempts + 1, "state": state, "error": error} | (due or {})
     mine = webhooks.c.job_id == webhook.job_id
     connection.execute(sa.update(webhooks).where(mine).values(values))
 

@@ -16,6 +16,7 @@ from onbeat.server.api.video_shape import view
 from onbeat.server.api.webhooks import DELAYS, Deliverer, load_secret, signature
 from onbeat.server.jobs import webhooks
 from onbeat.server.jobs.job import Job, JobRequest
+from onbeat.server.jobs.steady import Instant
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.webhook_settings import parse_networks
 from tests.server.api.conftest import StartServer, until
@@ -28,11 +29,21 @@ LOCAL = "127.0.0.0/8"
 
 
 class Clock:
+    """A wall clock that may be `step`ped, and one that goes with it but for that."""
+
     def __init__(self) -> None:
         self.now = 1_800_000_000.0
+        self._steps, self.boot = 0.0, "one"
 
     def __call__(self) -> float:
         return self.now
+
+    def step(self, seconds: float) -> None:
+        self.now += seconds
+        self._steps += seconds
+
+    def steady(self) -> Instant:
+        return Instant(boot=self.boot, seconds=self.now - self._steps)
 
 
 @pytest.fixture
@@ -55,6 +66,7 @@ class Bench:
             networks=parse_networks(networks),
             outcome=self.outcomes.append,
             clock=self.clock,
+            steady_clock=self.clock.steady,
         )
         request = JobRequest(
             model="toybox",
@@ -170,6 +182,53 @@ def test_retry_after_is_honoured(bench: Bench, receiver: Receiver) -> None:
     assert bench.told.next_at == bench.clock.now + 3000
 
 
+@pytest.mark.parametrize("step", [-3600.0, 3600.0])
+def test_a_clock_that_steps_moves_no_attempt(bench: Bench, receiver: Receiver, step: float) -> None:
+    receiver.answers = [(500, {}), (200, {})]
+    bench.end()
+    bench.look()
+    bench.clock.step(step)
+    bench.clock.now += 0.8 * DELAYS[0]
+    bench.look()
+    assert len(receiver.got) == 1, "not yet"
+    bench.clock.now += 0.4 * DELAYS[0]
+    bench.look()
+    assert len(receiver.got) == 2 and bench.told.state == "delivered"
+
+
+@pytest.mark.parametrize("step", [-3600.0, 3600.0])
+def test_nor_does_it_end_or_keep_a_lease(bench: Bench, receiver: Receiver, step: float) -> None:
+    """A sender died; the clock steps while its lease runs."""
+    bench.end()
+    with bench.store.database.writing() as connection:
+        now = webhooks.Now(wall=bench.clock.now, steady=bench.clock.steady())
+        assert len(webhooks.claim_due(connection, now, 8)) == 1
+    bench.clock.step(step)
+    bench.look()
+    assert not receiver.got, "somebody else is at it"
+    bench.clock.now += webhooks.LEASE_SECONDS + 1
+    bench.look()
+    assert len(receiver.got) == 1
+
+
+def test_after_a_start_of_the_machine_the_wall_clock_counts(
+    bench: Bench, receiver: Receiver
+) -> None:
+    receiver.answers = [(500, {}), (500, {}), (200, {})]
+    bench.end()
+    bench.look()
+    bench.clock.boot = "two"
+    bench.look()
+    assert len(receiver.got) == 1, "not yet"
+    bench.clock.now += 1.2 * DELAYS[0]
+    bench.look()
+    assert len(receiver.got) == 2
+    bench.clock.boot = "three"
+    bench.clock.step(-3 * webhooks.LONGEST_DELAY)
+    bench.look()
+    assert len(receiver.got) == 3, "no attempt is that far away"
+
+
 def test_nobody_there_is_a_failure_like_others(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "http://127.0.0.1:9/hook")
     bench.end()
@@ -181,7 +240,8 @@ def test_nobody_there_is_a_failure_like_others(tmp_path: Path) -> None:
 def test_a_sender_that_died_leaves_it_to_the_next(bench: Bench, receiver: Receiver) -> None:
     bench.end()
     with bench.store.database.writing() as connection:
-        assert len(webhooks.claim_due(connection, bench.clock.now, 8)) == 1
+        now = webhooks.Now(wall=bench.clock.now, steady=bench.clock.steady())
+        assert len(webhooks.claim_due(connection, now, 8)) == 1
     bench.look()
     assert not receiver.got, "somebody else is at it"
     bench.clock.now += webhooks.LEASE_SECONDS + 1
@@ -255,11 +315,11 @@ def test_a_webhook_survives_its_server(
     receiver.answers = [(500, {})]
     first = start_server(engine=FakeEngine(), webhook_networks=LOCAL, data_dir=tmp_path / "kept")
     made = first.ended(first.video(webhook_url=receiver.url)["id"])
-    until(lambda: receiver.got)
+    url = f"/v1/videos/{made['id']}"
+    until(lambda: first.http.get(url).json()["webhook"]["attempts"] == 1)
     receiver.answers = [(200, {})]
     first.http.__exit__(None, None, None)
     second = start_server(webhook_networks=LOCAL, data_dir=tmp_path / "kept")
-    url = f"/v1/videos/{made['id']}"
     until(lambda: second.http.get(url).json()["webhook"]["status"] == "delivered")
     assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 1
 
