@@ -13,6 +13,8 @@ from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LONGEST_TEXT = 1000
+"""Characters of one value in a line: addresses and names come from whoever sends them."""
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
@@ -34,6 +36,19 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
+def bounded(record: logging.LogRecord) -> bool:
+    """A filter that shortens the long texts among a line's values, and lets all lines through."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(_short(value) for value in record.args)
+    return True
+
+
+def _short(value: object) -> object:
+    if not isinstance(value, str) or len(value) <= LONGEST_TEXT:
+        return value
+    return f"{value[:LONGEST_TEXT]}... ({len(value)} characters)"
+
+
 def _utc(seconds: float) -> str:
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     return f"{whole}.{int(seconds % 1 * 1000):03}Z"
@@ -43,10 +58,17 @@ def set_up_logging(level: str, form: LogFormat) -> None:
     """Everything of this process goes to standard error, in this form."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(TEXT))
+    handler.addFilter(bounded)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("aioice").setLevel(logging.WARNING)  # a line per candidate pair otherwise
+    quiet_libraries()
     if form == "json":
         _log_what_python_prints()
+
+
+def quiet_libraries() -> None:
+    """Those that tell of what is no trouble of this server's."""
+    logging.getLogger("aioice").setLevel(logging.WARNING)  # a line per candidate pair otherwise
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a broken form is answered
 
 
 def announce(text: str, form: LogFormat, *, who: str = "onbeat", to: TextIO | None = None) -> None:

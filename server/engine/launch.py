@@ -24,6 +24,8 @@ CANNOT_START = 3
 """Exit code of a worker that would fail again: unknown model, no weights, wrong settings."""
 
 
+REASON_FILE = "reason"
+"""In the folder of its sockets: why such a worker ended."""
 FOLDER_PREFIX = "onbeat-"
 
 
@@ -60,6 +62,8 @@ class WorkerArguments(msgspec.Struct, frozen=True, kw_only=True):
     launch: EngineLaunch
     commands: str
     events: str
+    reason: str
+    """File for why it could not start."""
     ring_descriptor: int
     input_descriptor: int
     """Of the ring whose slots the front writes."""
@@ -75,6 +79,14 @@ class Child:
     input_descriptor: int
     alive_descriptor: int
     folder: Path
+
+
+def ended_why(child: Child, code: int) -> str:
+    """Why an engine process ended: in its own words if it could not start and said so."""
+    file = child.folder / REASON_FILE
+    if code == CANNOT_START and file.is_file():
+        return file.read_text()
+    return f"the engine process ended with code {code}"
 
 
 def make_folder() -> Path:
@@ -96,6 +108,7 @@ def start_child(launch: EngineLaunch, folder: Path) -> Child:
         launch=launch,
         commands=f"ipc://{folder}/commands",
         events=f"ipc://{folder}/events",
+        reason=str(folder / REASON_FILE),
         ring_descriptor=ring_descriptor,
         input_descriptor=input_descriptor,
         parent_descriptor=parent_descriptor,

@@ -24,6 +24,7 @@ from onbeat.server.engine.launch import (
     Child,
     EngineLaunch,
     end_child,
+    ended_why,
     make_folder,
     start_child,
 )
@@ -218,7 +219,7 @@ class EngineProcess:
     def _failure(self, child: Child) -> str | None:
         code = child.process.poll()
         if code is not None:
-            return f"the engine process ended with code {code}"
+            return ended_why(child, code)
         if self._ring is None:
             silent = self._watchdog.silent
             return None if silent < START_SECONDS else f"it did not start in {silent:.0f} s"

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -63,6 +64,7 @@ def run(arguments: WorkerArguments) -> None:
         engine, slots = build_engine(arguments.launch, make_slots, emit)
     except (ValueError, OSError) as error:
         announce(str(error), arguments.launch.log_format, who="onbeat engine", to=sys.stderr)
+        Path(arguments.reason).write_text(str(error))
         sys.exit(CANNOT_START)
     signal.signal(signal.SIGTERM, lambda *_: engine.submit(Shutdown()))
     threading.Thread(

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from onbeat.server.logs import JsonFormatter, announce
+from onbeat.server.logs import JsonFormatter, announce, quiet_libraries
+from tests.server.api.conftest import Server, one_server
+
+__all__ = ["one_server"]
 
 
 def line(message: str, *arguments: object, **more: Any) -> dict[str, Any]:
@@ -73,3 +76,33 @@ def test_a_process_writes_them_all_in_one_form(form: str) -> None:
         assert [json.loads(each)["message"] for each in lines] == ["hello", "here"]
     else:
         assert lines[1].endswith("WARNING onbeat: here")
+
+
+def test_no_line_is_as_long_as_whoever_asks_wants() -> None:
+    program = (
+        "import logging; from onbeat.server.logs import set_up_logging;"
+        "set_up_logging('info', 'text');"
+        "access = logging.getLogger('uvicorn.access'); path = '/' + 70000 * 'x';"
+        "access.info('%s - \"%s %s HTTP/%s\" %d', '127.0.0.1:1', 'GET', path, '1.1', 404)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    (line,) = done.stderr.splitlines()
+    assert len(line) < 1200 and line.endswith('xxx... (70001 characters) HTTP/1.1" 404')
+
+
+@pytest.mark.parametrize(
+    "body", [b"no boundary at all", b"--x\r\nbad header\r\n\r\n1\r\n--x--", b"--x\rContent"]
+)
+def test_a_broken_form_is_answered_and_not_logged(
+    body: bytes, one_server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_aside = logging.getLogger("python_multipart")
+    level = set_aside.level
+    quiet_libraries()
+    try:
+        kind = {"content-type": "multipart/form-data; boundary=x"}
+        answer = one_server.http.post("/v1/videos", content=body, headers=kind)
+    finally:
+        set_aside.setLevel(level)
+    assert answer.status_code == 400 and answer.json()["error"]["code"] == "invalid_form"
+    assert not [r for r in caplog.records if r.name.startswith("python_multipart")]

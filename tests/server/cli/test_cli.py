@@ -189,7 +189,9 @@ def test_serve_ends_if_its_engine_cannot_start(tmp_path: Path) -> None:
     assert run.returncode == 1
     lines = [json.loads(line) for line in (run.stdout + run.stderr).splitlines()]
     assert any("is not a safetensors file" in line["message"] for line in lines)
-    assert lines[-1]["message"].startswith(f"the engine could not start (--weights {weights}): ")
+    last = lines[-1]["message"]
+    assert last.startswith(f"the engine could not start (--weights {weights}): ")
+    assert last.count(str(weights)) == 2 and "is not a safetensors file" in last, "and why"
     assert not any("error" in line for line in lines), "no traceback"
 
 
