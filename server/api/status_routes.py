@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.sse import EventSourceResponse, ServerSentEvent
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
@@ -15,6 +14,7 @@ from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.limits import controls_of, modes_of, served
 from onbeat.server.api.telemetry import HISTORY_SECONDS, TICK_SECONDS, Overview, session_detail
 from onbeat.server.api.traces import LONGEST_SECONDS
+from onbeat.server.api.video_events import STREAM, UNKEPT, EventStream
 from onbeat.server.engine.messages import EngineReady
 
 router = APIRouter(tags=["status"])
@@ -118,11 +118,19 @@ async def history(
 
 
 @router.get(
-    "/v1/overview/events", operation_id="overview_events", response_class=EventSourceResponse
+    "/v1/overview/events",
+    operation_id="overview_events",
+    response_class=EventStream,
+    responses={200: STREAM},
 )
-async def overview_events(front: FrontDep) -> AsyncIterator[ServerSentEvent]:
+async def overview_events(front: FrontDep) -> Response:
     """The overview twice a second."""
+    return EventStream(_overviews(front), headers=UNKEPT)
+
+
+async def _overviews(front: Front) -> AsyncIterator[bytes]:
+    """Made once for all who read."""
     while True:
-        yield ServerSentEvent(raw_data=front.telemetry.latest_json().decode(), event="overview")
+        yield b"event: overview\ndata: " + front.telemetry.latest_json() + b"\n\n"
         async with front.ticked:
             await front.ticked.wait()

@@ -42,6 +42,10 @@ EVENT = {
 STREAM = {"description": "Events", "content": {"text/event-stream": {"itemSchema": EVENT}}}
 
 
+UNKEPT = {"cache-control": "no-store", "x-accel-buffering": "no"}
+"""Headers of events: nobody on the way keeps them, no proxy holds them back."""
+
+
 class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
@@ -64,7 +68,7 @@ async def video_events(
     after = _seen(last_event_id)
     if job.ended and not await asyncio.to_thread(front.store.events, job, after):
         return Response(status_code=204)
-    return EventStream(_told(front, base, job, after), headers={"cache-control": "no-store"})
+    return EventStream(_told(front, base, job, after), headers=UNKEPT)
 
 
 def _seen(last_event_id: str | None) -> int:

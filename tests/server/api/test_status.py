@@ -170,10 +170,16 @@ def test_the_overview_comes_as_events(start_server: StartServer, tmp_path: Any) 
 
     async def read() -> list[dict[str, Any]]:
         from onbeat.server.api.status_routes import overview_events
+        from onbeat.server.api.video_events import EventStream
 
         seen = []
-        async for event in overview_events(front):
-            seen.append(json.loads(event.raw_data or ""))
+        answer = await overview_events(front)
+        assert isinstance(answer, EventStream) and answer.headers["cache-control"] == "no-store"
+        async for event in answer.body_iterator:
+            assert isinstance(event, bytes)
+            kind, data, *end = event.split(b"\n")
+            assert kind == b"event: overview" and end == [b"", b""]
+            seen.append(json.loads(data.removeprefix(b"data: ")))
             if len(seen) == 3:
                 return seen
         raise AssertionError("ended")
