@@ -19,6 +19,7 @@ from aiortc.mediastreams import MediaStreamError
 from av import AudioFrame, VideoFrame
 
 from onbeat.client.errors import ConnectionFailed, Refused
+from onbeat.client.loopback import use_loopback
 from onbeat.client.records import Applied
 from onbeat.client.transport import AsyncTransport, lost, raise_for_refusal
 
@@ -138,6 +139,7 @@ class Viewer:
         self._channel = pc.createDataChannel("control")
         self._channel.on("open", self._open.set)
         self._channel.on("message", self._heard)
+        use_loopback(pc)
         await pc.setLocalDescription(await pc.createOffer())
         answer = await self._offer(pc.localDescription.sdp)
         await pc.setRemoteDescription(RTCSessionDescription(answer, "answer"))

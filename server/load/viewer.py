@@ -13,6 +13,7 @@ import aiortc.rtcrtpreceiver
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.rtp import RtcpSrPacket, RtpPacket
 
+from onbeat.client.loopback import use_loopback
 from onbeat.server.load.http import RefusedError, Server
 from onbeat.server.load.seen import AUDIO_CLOCK, VIDEO_CLOCK, Arrival, Seen
 
@@ -46,6 +47,7 @@ class Watcher:
         self._lags: dict[str, list[float]] = {"audio": [], "video": []}
         for kind in ("audio", "video") if audio else ("video",):
             self._listen(kind)
+        use_loopback(self._pc)
 
     def _listen(self, kind: str) -> None:
         receiver = self._pc.addTransceiver(kind, direction="recvonly").receiver

@@ -274,6 +274,25 @@ def test_failures_say_what_to_do(
     watched.complaints.clear()  # the browser's own lines about the failed requests
 
 
+NOWHERE = """
+const Real = RTCPeerConnection;
+globalThis.RTCPeerConnection = class extends Real {
+  constructor(settings) { super({ ...settings, iceTransportPolicy: "relay" }); }
+};
+"""
+
+
+def test_a_browser_without_an_address_says_so(open_page: OpenPage) -> None:
+    """As one has none on a machine with loopback alone; it would wait for ever."""
+    watched = open_page("/dashboard")
+    watched.page.add_init_script(NOWHERE)
+    watched.page.click("text=Preview")
+    watched.wait_state("No network path", 60)
+    expect(watched.page.locator("#veil-title")).to_contain_text("No network path to the server")
+    expect(watched.page.locator("#veil-text")).to_contain_text("no address to send from")
+    expect(watched.page.get_by_role("button", name="Try now")).to_be_visible()
+
+
 def test_no_room_for_a_is_said_and_the_stream_goes_on(open_page: OpenPage) -> None:
     watched = live(open_page)
     watched.page.route("**/fork", answer(503, "capacity", "All 6 streams run."))

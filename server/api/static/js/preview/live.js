@@ -115,7 +115,7 @@ export class Live extends EventTarget {
     }
     await this.#untilAdmitted();
     if (!this.session) return this.#join(); // it was left for another kind
-    if (this.phase.name !== "reconnecting") this.#enter({ name: "connecting" });
+    if (!["reconnecting", "no-path"].includes(this.phase.name)) this.#enter({ name: "connecting" });
     this.picture = false;
     this.peer = new Peer(!this.watching, await servers, this.source);
     this.peer.addEventListener("message", (event) => this.#hear(/** @type {CustomEvent} */ (event).detail));

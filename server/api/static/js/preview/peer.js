@@ -4,8 +4,18 @@ import { forget, offer } from "../shared/api.js";
 
 const GATHER_MS = 250;
 const CONNECT_MS = 15000;
+const START_MS = 4000;
 const DISCONNECT_GRACE_MS = 3000;
 const GOODBYE_MS = 1000;
+
+/** Media cannot get to the server and back, though it answers. */
+export class NoPath extends Error {
+  /** @param {string} why */
+  constructor(why) {
+    super(`No network path to the server was found: ${why}`);
+    this.why = why;
+  }
+}
 
 /** @param {RTCPeerConnection} pc resolves when all local candidates are known, or soon after */
 function gathered(pc) {
@@ -27,6 +37,8 @@ export class Peer extends EventTarget {
     this.pc = new RTCPeerConnection({ iceServers });
     this.stream = new MediaStream();
     this.closed = false;
+    /** Why it was lost. @type {string | null} */
+    this.gone = null;
     /** @type {string | null} */
     this.location = null;
     const picture = source?.getVideoTracks()[0];
@@ -42,7 +54,7 @@ export class Peer extends EventTarget {
     this.channel?.addEventListener("message", (event) => this.#read(event.data));
   }
 
-  /** Offers itself at `url`; resolves once media can flow. Throws ApiError, or Error with a reason in words. @param {string} url */
+  /** Offers itself at `url`; resolves once media can flow. Throws ApiError, NoPath, or Error with a reason in words. @param {string} url */
   async connect(url) {
     await this.pc.setLocalDescription(await this.pc.createOffer());
     await gathered(this.pc);
@@ -52,15 +64,20 @@ export class Peer extends EventTarget {
     await this.#connected();
   }
 
+  /** Browsers leave loopback out: without any other address there is nothing to try, and they wait for ever. */
   #connected() {
     return new Promise((resolve, reject) => {
       const check = () => {
         const state = this.pc.connectionState;
+        if (this.gone || state === "closed") reject(new Error(this.gone ?? "The connection was closed."));
         if (state === "connected") resolve(undefined);
-        if (state === "failed" || state === "closed") reject(new Error("No network path to the server was found. A firewall may block UDP."));
+        if (state === "failed") reject(new NoPath("a firewall may block UDP."));
       };
+      const idle = () => this.pc.iceConnectionState === "new" && reject(new NoPath("this browser has no address to send from. Connect this device to any network; a virtual one, as Docker has, will do."));
       this.pc.addEventListener("connectionstatechange", check);
-      setTimeout(() => reject(new Error("The connection was not made within 15 seconds. A firewall may block UDP.")), CONNECT_MS);
+      this.addEventListener("lost", check);
+      setTimeout(idle, START_MS);
+      setTimeout(() => reject(new NoPath("nothing came through within 15 seconds. A firewall may block UDP.")), CONNECT_MS);
       check();
     });
   }
@@ -93,6 +110,7 @@ export class Peer extends EventTarget {
 
   /** @param {string} reason */
   lose(reason) {
+    this.gone ??= reason;
     if (!this.closed) this.dispatchEvent(new CustomEvent("lost", { detail: reason }));
   }
 

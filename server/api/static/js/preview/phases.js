@@ -1,6 +1,7 @@
 // @ts-check
 /** The phases of a stream as pure functions: which one follows from what is known, and from what failed. Not: their words (words are in wording.js). */
 import { ApiError } from "../shared/api.js";
+import { NoPath } from "./peer.js";
 
 const LONGEST_WAIT_S = 8;
 const FOR_EVER_S = 3600;
@@ -28,6 +29,7 @@ export function connectedPhase(status, resting, picture) {
 export function afterFailure(error, failures, watching, found) {
   const backoff = Math.min(2 ** failures * 0.5, LONGEST_WAIT_S);
   const reason = error instanceof Error ? error.message : String(error);
+  if (error instanceof NoPath) return { phase: { name: "no-path", reason: error.why }, seconds: backoff };
   if (!(error instanceof ApiError)) return { phase: { name: "reconnecting", reason }, seconds: backoff };
   const seconds = error.retryAfter || backoff;
   if (error.status === 0) return { phase: { name: navigator.onLine ? "offline" : "no-network", reason: "" }, seconds: backoff };

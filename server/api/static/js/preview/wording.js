@@ -14,6 +14,7 @@ export const PHASES = {
   queued: { pill: "Waiting for a place", title: "No room for this stream at the moment", tone: "wait", action: "Try now" },
   offline: { pill: "Server not reached", title: "The server does not answer", text: "Is it running? Start it with: onbeat serve", tone: "bad", action: "Try now" },
   "no-network": { pill: "No network", title: "This device has no network", text: "Connect it again; the stream comes back by itself.", tone: "bad", action: "Try now" },
+  "no-path": { pill: "No network path", title: "No network path to the server was found", tone: "bad", action: "Try now" },
   failed: { pill: "Not running", title: "The engine does not run", text: "See the server's log.", todo: "See the server's log.", tone: "bad", action: "Try now" },
   locked: { pill: "Key needed", title: "This server wants a key", text: "Whoever started it knows it.", tone: "bad", action: "Enter the key" },
   refused: { pill: "Not accepted", title: "The server did not accept this", tone: "bad", todo: "Change it and apply again." },
