@@ -37,15 +37,15 @@ def next_job(connection: sa.Connection, now: float) -> sa.Row[Any] | None:
     served = turns(connection, waiting)
     turn = served.get(TURN, 0.0)
     start, _, owner = min((max(served.get(o, turn), turn), n, o) for o, n in waiting.items())
-    first = (
-        sa.select(jobs)
-        .where(may_start(now), jobs.c.owner == owner)
-        .order_by(jobs.c.priority.desc(), jobs.c.number)
-        .limit(1)
-    )
-    row = connection.execute(first).one()
+    row = connection.execute(first_of(owner, now)).one()
     _note(connection, {TURN: start, owner: start + row.cost})
     return row
+
+
+def first_of(owner: str, now: float) -> sa.Select[Any]:
+    """The row that is next among those of one key."""
+    mine = sa.select(jobs).where(may_start(now), jobs.c.owner == owner)
+    return mine.order_by(jobs.c.priority.desc(), jobs.c.number).limit(1)
 
 
 def positions(connection: sa.Connection, rows: Sequence[tuple[int, str, int]]) -> list[int]:

@@ -42,7 +42,7 @@ jobs = sa.Table(
     sa.Column("waits_boot", sa.String(64)),  # since when it waits (steady.py)
     sa.Column("waits_since", sa.Float),
     sa.Index("jobs_by_state", "state", "number"),
-    sa.Index("jobs_by_turn", "state", "owner", "priority", "number", "not_before"),
+    sa.Index("jobs_by_turn", "state", "owner", sa.text("priority DESC"), "number", "not_before"),
     sqlite_autoincrement=True,
 )
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from onbeat.server.jobs.database import open_database
 from onbeat.server.jobs.job import Job, JobRequest
 from onbeat.server.jobs.leases import LeaseWatch
-from onbeat.server.jobs.queueing import LONGEST_DELAY
+from onbeat.server.jobs.queueing import LONGEST_DELAY, first_of
 from onbeat.server.jobs.room import QueueFull, Room
 from onbeat.server.jobs.store import JobStore
+from tests.server.jobs.test_migrations import first_version
 
 
 class Clock:
@@ -97,6 +99,22 @@ def test_a_key_that_was_away_gets_no_more_than_its_share(store: JobStore) -> Non
     for _ in range(4):
         store.add(request("late"))
     assert [job.request.owner for job in order(store)][:6].count("late") == 3
+
+
+def test_the_next_job_is_found_without_sorting_all_that_wait(tmp_path: Path) -> None:
+    """A claim holds the lock that every new job waits for."""
+    for name in ("new", "old"):
+        if name == "old":
+            first_version(tmp_path / "old.sqlite3")
+        database = open_database(tmp_path / f"{name}.sqlite3")
+        query = first_of("a", 1000.0).compile(
+            dialect=database.engine.dialect, compile_kwargs={"literal_binds": True}
+        )
+        with database.reading() as connection:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}").all()
+        database.close()
+        steps = [row[3] for row in plan]
+        assert len(steps) == 1 and "USING INDEX jobs_by_turn" in steps[0], steps
 
 
 def test_a_full_queue_takes_nothing(store: JobStore) -> None:
