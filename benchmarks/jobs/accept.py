@@ -6,7 +6,9 @@ A server of its own process with a synthetic engine that works on the jobs meanw
 arrivals over kept connections. Latency counts from the instant at which a request was due, so that
 a slow server cannot hide behind requests that were not sent. `server_cpu`: cores' worth, of the
 server with its encoders; `disk`: how long the folder's disk takes to have 4 KiB for good, asked
-ten times a second.
+ten times a second. `slow_seconds`: for each second in which a job took over 50 ms, how many did,
+the longest, the disk's longest then, and by how long a process that sleeps 5 ms at a time
+overslept: what of it was the machine's.
 """
 
 import argparse
@@ -15,8 +17,11 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,13 +37,14 @@ CONNECTIONS = 64
 BODY = json.dumps({"prompt": "a red ball", "seconds": "1"}).encode()
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 WARM_UP = 20
+SLOW_MS = 50.0
 
 
 class Disk:
-    """Asks a disk, while it is entered, to force 4 KiB; `took` in ms."""
+    """Asks a disk, while it is entered, to force 4 KiB; `asked`: when, and how many ms it took."""
 
     def __init__(self, folder: Path) -> None:
-        self.took: list[float] = []
+        self.asked: list[tuple[float, float]] = []
         self._path, self._stop = folder / "asked", threading.Event()
         self._thread = threading.Thread(target=self._ask)
 
@@ -55,7 +61,41 @@ class Disk:
                 began = time.perf_counter()
                 os.pwrite(file.fileno(), bytes(4096), 0)
                 os.fdatasync(file.fileno())
-                self.took.append(1e3 * (time.perf_counter() - began))
+                self.asked.append((began, 1e3 * (time.perf_counter() - began)))
+
+    @property
+    def took(self) -> list[float]:
+        return [ms for _, ms in self.asked]
+
+
+SLEEPER = """
+import sys, threading, time
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+while not over.is_set():
+    began = time.perf_counter()
+    time.sleep(0.005)
+    late = 1e3 * (time.perf_counter() - began) - 5
+    if late > 5:
+        print(began, late)
+"""
+
+
+class Sleeper:
+    """Tells how late the machine wakes a process up, while it is entered; `late`: when, and ms."""
+
+    def __init__(self) -> None:
+        self.late: list[tuple[float, float]] = []
+
+    def __enter__(self) -> None:
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", SLEEPER]
+        self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    def __exit__(self, *_: object) -> None:
+        told = self._child.communicate("", timeout=60)[0]
+        lines = (line.split() for line in told.splitlines())
+        self.late = [(float(began), float(ms)) for began, ms in lines]
 
 
 class Line:
@@ -84,9 +124,13 @@ class Line:
             self._streams[1].close()
 
 
-async def load(url: str, rate: float, seconds: float) -> tuple[list[float], list[str]]:
+Moment = tuple[float, float]
+"""When something was due or begun, and ms that it took."""
+
+
+async def load(url: str, rate: float, seconds: float) -> tuple[list[Moment], list[str]]:
     """Latencies of accepted jobs, and what went wrong with others."""
-    arrivals, latencies, errors = random.Random(1), list[float](), list[str]()
+    arrivals, latencies, errors = random.Random(1), list[Moment](), list[str]()
     host, port = url.removeprefix("http://").split(":")
     lines = [Line(host, int(port)) for _ in range(CONNECTIONS)]
     free: asyncio.LifoQueue[Line] = asyncio.LifoQueue()
@@ -102,7 +146,7 @@ async def load(url: str, rate: float, seconds: float) -> tuple[list[float], list
             return  # and is not used again
         free.put_nowait(line)
         if status == 200:
-            latencies.append(time.perf_counter() - due)
+            latencies.append((due, 1e3 * (time.perf_counter() - due)))
         else:
             errors.append(f"{status}: {body[:100].decode()}")
 
@@ -121,7 +165,7 @@ async def load(url: str, rate: float, seconds: float) -> tuple[list[float], list
 
 
 def measure(folder: Path, url: str | None, rate: float, seconds: float) -> dict[str, Any]:
-    zygote, disk = Zygote(), Disk(folder)
+    zygote, disk, sleeper = Zygote(), Disk(folder), Sleeper()
     settings = {
         "data_dir": str(folder / "data"),
         "database_url": url,
@@ -131,7 +175,7 @@ def measure(folder: Path, url: str | None, rate: float, seconds: float) -> dict[
     try:
         process = psutil.Process(server.pid)
         before, began = sum(process.cpu_times()[:2]), time.perf_counter()
-        with disk:
+        with disk, sleeper:
             latencies, errors = asyncio.run(load(server.client.url, rate, seconds))
         used = sum(process.cpu_times()[:2]) - before
         share = used / (time.perf_counter() - began)
@@ -141,7 +185,7 @@ def measure(folder: Path, url: str | None, rate: float, seconds: float) -> dict[
         zygote.close()
 
     def at(share: float) -> float:
-        return quantile((1e3 * each for each in latencies), share)
+        return quantile((ms for _, ms in latencies), share)
 
     return {
         "rate": rate,
@@ -157,7 +201,31 @@ def measure(folder: Path, url: str | None, rate: float, seconds: float) -> dict[
         "server_cpu": round(share, 2),
         "disk_p50_ms": quantile(disk.took, 0.5),
         "disk_p99_ms": quantile(disk.took, 0.99),
+        "disk_max_ms": quantile(disk.took, 1.0),
+        "slow_seconds": slow_seconds(latencies, disk.asked, sleeper.late),
     }
+
+
+def slow_seconds(
+    latencies: list[Moment], disk: list[Moment], late: list[Moment]
+) -> list[dict[str, float]]:
+    """Those with a job that took over SLOW_MS, since the first one was due."""
+    first = min((at for at, _ in latencies), default=0.0)
+
+    def longest(moments: list[Moment], second: int) -> float:
+        return round(max((ms for at, ms in moments if int(at - first) == second), default=0.0), 1)
+
+    slow = Counter(int(at - first) for at, ms in latencies if ms > SLOW_MS)
+    return [
+        {
+            "second": second,
+            "jobs": count,
+            "longest_ms": longest(latencies, second),
+            "disk_ms": longest(disk, second),
+            "overslept_ms": longest(late, second),
+        }
+        for second, count in sorted(slow.items())
+    ]
 
 
 def main() -> None:

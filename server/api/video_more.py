@@ -47,8 +47,8 @@ async def sync_video(
     front: FrontDep, body: CreateDep, request: Request, header: OnceDep
 ) -> Response:
     """A job whose answer is its file, once it is there; who leaves before ends the job."""
-    job, new = await submit(front, header.once("sync", body), Making(front, body, header.owner))
-    job = await wait_for(front, job, math.inf, request)
+    made = await submit(front, header.once("sync", body), Making(front, body, header.owner))
+    job = await wait_for(front, made.job, math.inf, request)
     if not job.ended:
         await cancelled(front, job)
         raise ApiError(409, "video_cancelled", "The client has left.")
@@ -59,7 +59,7 @@ async def sync_video(
     answer = await artifact_response(front, request, job, "video")
     answer.headers["x-video-id"] = job.id
     answer.headers["location"] = f"/v1/videos/{job.id}"
-    if not new:
+    if not made.new:
         answer.headers.update(REPLAYED)
     return answer
 
@@ -84,10 +84,10 @@ async def extend_video(
         request = msgspec.structs.replace(request, kind="extension", parent=parent)
         return request, await packed_tail(data, ready, "video")
 
-    job, new = await submit(front, header.once("extension", body), make)
-    if not new:
+    made = await submit(front, header.once("extension", body), make)
+    if not made.new:
         response.headers.update(REPLAYED)
-    return await shown(front, base, job, response)
+    return await shown(front, base, made.job, response, made.beside)
 
 
 @router.post(
@@ -121,10 +121,10 @@ async def remix_video(
         request = remixed(body, source.id, source.request, served(front.hub), header.owner)
         return request, await asyncio.to_thread(_input, front, source)
 
-    job, new = await submit(front, header.once(f"remix {video_id}", body), make)
-    if not new:
+    made = await submit(front, header.once(f"remix {video_id}", body), make)
+    if not made.new:
         response.headers.update(REPLAYED)
-    return await shown(front, base, job, response)
+    return await shown(front, base, made.job, response, made.beside)
 
 
 async def _completed(front: FrontDep, video_id: str) -> Job:

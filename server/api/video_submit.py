@@ -7,6 +7,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from fastapi import Request
 from sqlalchemy.exc import IntegrityError
@@ -15,12 +16,13 @@ from onbeat.server.api.errors import ApiError, not_found, unavailable
 from onbeat.server.api.front import Front
 from onbeat.server.api.once import earlier, replayed
 from onbeat.server.api.video_request import check_webhook, with_input
+from onbeat.server.api.video_view import Beside, beside_of
 from onbeat.server.jobs import idempotency, inputs, webhooks
 from onbeat.server.jobs.idempotency import KeyTaken, Once
 from onbeat.server.jobs.job import Job, JobRequest
 from onbeat.server.jobs.keeping import NoRoom
 from onbeat.server.jobs.room import QueueFull, Room, ShareFull
-from onbeat.server.jobs.store import Beside
+from onbeat.server.jobs.store import Beside as Written
 
 LOOK_SECONDS = (0.05, 0.5)
 MAX_WAIT_SECONDS = 120
@@ -31,10 +33,17 @@ WAIT = re.compile(r'(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[;,]|$)', re.IGNOREC
 Made = tuple[JobRequest, bytes | None]
 
 
-async def submit(
-    front: Front, once: Once | None, make: Callable[[], Awaitable[Made]]
-) -> tuple[Job, bool]:
-    """The job, and whether it is new; on disk when this returns.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """`beside`: what is shown with it, of a new one."""
+
+    job: Job
+    new: bool = False
+    beside: Beside | None = None
+
+
+async def submit(front: Front, once: Once | None, make: Callable[[], Awaitable[Made]]) -> Submitted:
+    """The job, which may be there already; on disk when this returns.
 
     make: the request and its packed media; not called for a request that was sent before.
     Raises ApiError: 422, 429 while too many of its key wait, 503 while too many wait in all, 507
@@ -42,27 +51,25 @@ async def submit(
     """
     found = await earlier(front.store, once)
     if found is not None:
-        return found, False
+        return Submitted(job=found)
     request, data = await make()
     await check_webhook(request.webhook_url, front.networks)
     try:
-        await asyncio.to_thread(front.artifacts.check_room)
+        made = await asyncio.to_thread(_add, front, with_input(request, data), data, once)
     except NoRoom as error:
         raise ApiError(507, "insufficient_storage", str(error)) from error
-    try:
-        job = await asyncio.to_thread(_add, front, with_input(request, data), data, once)
     except KeyTaken as taken:  # the same request, at the same moment
         again = await replayed(front.store, taken)
         if again is None:
             raise unavailable("busy", "Its job was deleted just now.", retry_after=1) from taken
-        return again, False
+        return Submitted(job=again)
     except QueueFull as full:
         said = f"{full.waiting} jobs wait, the most allowed (max_jobs_queued)."
         raise unavailable("capacity", said, retry_after=BUSY_SECONDS) from full
     except ShareFull as full:
         raise _share_full(front, full.waiting) from full
     front.worker.wake()
-    return job, True
+    return made
 
 
 def _share_full(front: Front, waiting: int) -> ApiError:
@@ -76,8 +83,11 @@ def _share_full(front: Front, waiting: int) -> ApiError:
     return ApiError(429, "key_queue_full", said, param="authorization", headers=after, extra=told)
 
 
-def _add(front: Front, request: JobRequest, data: bytes | None, once: Once | None) -> Job:
-    beside: list[Beside] = []
+def _add(front: Front, request: JobRequest, data: bytes | None, once: Once | None) -> Submitted:
+    """All that may wait for a disk, in one thread: each way through one more is a turn of waiting
+    for all others."""
+    front.artifacts.check_room()
+    beside: list[Written] = []
     if once is not None:
         beside.append(idempotency.beside(once))
     if data is not None:
@@ -87,7 +97,8 @@ def _add(front: Front, request: JobRequest, data: bytes | None, once: Once | Non
     settings = front.settings
     room = Room(most=settings.max_jobs_queued, of_a_key=settings.max_jobs_queued_per_key)
     try:
-        return front.store.add(request, beside, room=room)
+        job = front.store.add(request, beside, room=room)
+        return Submitted(job=job, new=True, beside=beside_of(front.store, [job]))
     except IntegrityError:  # another server took the key between our look and our writing
         if once is None:
             raise

@@ -18,6 +18,7 @@ from onbeat.server.jobs.webhooks import Webhook
 
 POLL_HEADER = "openai-poll-after-ms"
 Beside = tuple[dict[str, int | None], dict[str, Webhook]]
+"""By the job's id: its place in the queue, and its webhook if it has one."""
 
 
 async def _base(request: Request) -> str:
@@ -28,16 +29,26 @@ BaseDep = Annotated[str, Depends(_base)]
 """This server as the client calls it: some clients take `url` only whole."""
 
 
-async def shown(front: Front, base: str, job: Job, response: Response | None = None) -> Video:
-    """One job; tells `response` when asking again is worth it."""
-    video = (await shown_all(front, base, [job]))[0]
+async def shown(
+    front: Front,
+    base: str,
+    job: Job,
+    response: Response | None = None,
+    beside: Beside | None = None,
+) -> Video:
+    """One job; tells `response` when asking again is worth it. `beside`: if it was read already."""
+    video = (await shown_all(front, base, [job], beside))[0]
     if response is not None and not job.ended:
         response.headers[POLL_HEADER] = str(poll_after_ms(video.eta_s))
     return video
 
 
-async def shown_all(front: Front, base: str, jobs: Sequence[Job]) -> list[Video]:
-    places, told = await asyncio.to_thread(_beside, front.store, jobs)
+async def shown_all(
+    front: Front, base: str, jobs: Sequence[Job], beside: Beside | None = None
+) -> list[Video]:
+    if beside is None:
+        beside = await asyncio.to_thread(beside_of, front.store, jobs)
+    places, told = beside
     load = load_of(front)
     lefts = [seconds_left(job, places[job.id], load, now_for(front, job)) for job in jobs]
     return [
@@ -58,7 +69,8 @@ def load_of(front: Front) -> Load:
     return Load(ready=front.hub.ready, stats=front.hub.stats, slots=slots)
 
 
-def _beside(store: JobStore, jobs: Sequence[Job]) -> Beside:
+def beside_of(store: JobStore, jobs: Sequence[Job]) -> Beside:
+    """What is shown of jobs and stands elsewhere: their places and webhooks. Reads the store."""
     places = store.positions(jobs)
     told = [job.id for job in jobs if job.request.webhook_url is not None]
     if not told:

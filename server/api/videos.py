@@ -59,13 +59,14 @@ async def create_video(
 ) -> Video:
     """Queues a job; it is on disk when this answers. With `Prefer: wait=N` it answers when the job
     has ended, or after N seconds."""
-    job, new = await submit(front, header.once("create", body), Making(front, body, header.owner))
-    if not new:
+    made = await submit(front, header.once("create", body), Making(front, body, header.owner))
+    if not made.new:
         response.headers.update(REPLAYED)
     seconds = wanted_wait(prefer)
-    if seconds:
-        response.headers["preference-applied"] = f"wait={seconds:.0f}"
-        job = await wait_for(front, job, seconds, request)
+    if not seconds:
+        return await shown(front, base, made.job, response, made.beside)
+    response.headers["preference-applied"] = f"wait={seconds:.0f}"
+    job = await wait_for(front, made.job, seconds, request)
     return await shown(front, base, job, response)
 
 
