@@ -6,6 +6,7 @@ is not: which one, or whether it has ended (videos.py, recordings_routes.py).
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from email.utils import formatdate
@@ -22,6 +23,8 @@ from onbeat.server.jobs.artifacts import Artifacts, LocalFile, RemoteFile
 from onbeat.server.jobs.formats import Format, Variant, artifact_name, media_type
 from onbeat.server.jobs.job import Job
 
+log = logging.getLogger("onbeat.api")
+
 
 async def artifact_response(front: Front, request: Request, job: Job, variant: Variant) -> Response:
     """Raises ApiError: 410 if the file is gone, 503 if the store cannot be reached, 416."""
@@ -36,8 +39,9 @@ async def recording_response(
 
 
 def unreachable(error: OSError) -> ApiError:
-    """What is said when the store fails."""
-    message = f"The store of results cannot be reached: {error}."
+    """What is said when the store fails. Addresses and names inside it are for the log alone."""
+    log.warning("the store of results failed: %s", error)
+    message = "The store of results cannot be reached at this moment."
     return ApiError(503, "storage_unreachable", message, headers={"retry-after": "5"})
 
 
@@ -51,19 +55,20 @@ async def _response(
     name, kind = artifact_name(job_id, variant, format), media_type(variant, format)
     match found:
         case None:
-            raise _gone(what)
+            raise gone(what)
         case LocalFile(path=path):
             try:
                 return HeldFile(path, kind, front.artifacts, job_id)
             except FileNotFoundError as error:  # evicted just now
-                raise _gone(what) from error
+                raise gone(what) from error
         case RemoteFile():
             if front.settings.artifacts_redirect:
                 return RedirectResponse(await asyncio.to_thread(found.signed_url), 307)
             return _through(front.artifacts, request, found, job_id, name, kind)
 
 
-def _gone(what: str) -> ApiError:
+def gone(what: str) -> ApiError:
+    """Of a job or a recording whose file was removed."""
     return ApiError(410, "content_gone", f"The file of this {what} is not there any more.")
 
 

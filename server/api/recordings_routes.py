@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
-from onbeat.server.api.artifact_files import recording_response, unreachable
+from onbeat.server.api.artifact_files import gone, recording_response, unreachable
 from onbeat.server.api.body import json_body, schema_of
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import FrontDep, SessionDep
@@ -89,6 +89,8 @@ async def recording_content(front: FrontDep, request: Request, recording_id: str
     if info.status == "failed":
         message = f"The recording has no content: {info.reason}."
         raise ApiError(409, "recording_failed", message, param="id")
+    if info.status == "expired":
+        raise gone("recording")
     if info.status != "completed":
         message = f"The recording is not ready yet: {info.status}, {info.seconds:.0f} s."
         headers = {"retry-after": "1"}

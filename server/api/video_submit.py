@@ -77,7 +77,8 @@ def _share_full(front: Front, waiting: int) -> ApiError:
     limit = "the most that one key may have"
     if not settings.max_jobs_queued_per_key:
         limit = f"and a key may have no more than it leaves free of {settings.max_jobs_queued}"
-    said = f"{waiting} jobs of this key wait, {limit} (max_jobs_queued_per_key)."
+    count = "1 job of this key waits" if waiting == 1 else f"{waiting} jobs of this key wait"
+    said = f"{count}, {limit} (max_jobs_queued_per_key)."
     after = {"retry-after": str(BUSY_SECONDS)}
     told = {"retry_after": BUSY_SECONDS, "waiting": waiting}
     return ApiError(429, "key_queue_full", said, param="authorization", headers=after, extra=told)

@@ -192,7 +192,9 @@ class Deliverer:
         await asyncio.to_thread(write)
         self._outcome("retry" if state == "pending" else state)
         level = logging.INFO if state == "delivered" else logging.WARNING
-        log.log(level, "webhook of %s: %s %s", webhook.job_id, state, values.get("error") or "")
+        error = values.get("error")
+        said = f"{state}: {error}" if error else state
+        log.log(level, "webhook of %s is %s", webhook.job_id, said)
 
     def _delay(self, webhook: Webhook, answer: Answer | str | BadTarget) -> float | None:
         """Seconds until the next attempt, longer by Retry-After; None if this was the last."""

@@ -170,12 +170,13 @@ def _probe(codec: str, data: bytes, size: tuple[int, int]) -> Any:
 
 def made_neat(source: Path, target: Path, kind: Container, fps: int) -> tuple[int, float]:
     """Copies what is whole of a file that may have been cut short into one with its length and an
-    index; the pictures in it and its seconds. Raises NothingRecorded; OSError if it does not fit.
+    index; the pictures in it and its seconds. Raises NothingRecorded, also for a file that was cut
+    within its head; OSError if it does not fit.
     """
     frames, end = 0, 0.0
     try:
         with (
-            av.open(str(source)) as given,
+            _opened(source) as given,
             av.open(str(target), "w", format=kind, options=NEAT[kind]) as out,
         ):
             streams = {s.index: out.add_stream_from_template(s) for s in given.streams}
@@ -185,11 +186,24 @@ def made_neat(source: Path, target: Path, kind: Container, fps: int) -> tuple[in
                     end = max(end, _end(packet, fps))
                 packet.stream = streams[packet.stream_index]
                 out.mux_one(packet)
-    except av.error.InvalidDataError as error:
+    except (av.error.FFmpegError, ValueError) as error:  # ValueError: of PyAV, a track without data
+        if isinstance(error, OSError):
+            raise
         raise NothingRecorded(f"{source.name} holds no picture") from error
     if not frames:
         raise NothingRecorded(f"{source.name} holds no picture")
     return frames, end
+
+
+def _opened(source: Path) -> InputContainer:
+    """What FFmpeg says of a head that was cut depends on where: the end, bad data, or an error of
+    reading."""
+    try:
+        return av.open(str(source))
+    except (av.error.FileNotFoundError, av.error.PermissionError):
+        raise
+    except av.error.FFmpegError as error:
+        raise NothingRecorded(f"{source.name} holds no picture") from error
 
 
 def _whole(given: InputContainer) -> Any:

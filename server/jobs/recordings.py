@@ -22,7 +22,8 @@ from onbeat.server.jobs.recording import StopReason
 
 log = logging.getLogger("onbeat.recording")
 
-RecordingStatus = Literal["recording", "finishing", "completed", "failed"]
+RecordingStatus = Literal["recording", "finishing", "completed", "failed", "expired"]
+"""expired: it was completed, and its file is not kept any more."""
 PART = ".part"
 LEAST_ROOM = 16 << 20
 """Bytes that must be left when a recording begins."""
@@ -255,10 +256,28 @@ class RecordingStore:
                     count += 1
         return count
 
+    def expire(self) -> int:
+        """Notes which files are not kept any more; how many there were. Raises OSError."""
+        done = [info for info in self.all() if info.status == "completed"]
+        sizes, count = self._artifacts.sizes(), 0
+        for info in done:
+            if info.id in sizes or self._is_there(info):
+                continue
+            with self._settling:
+                if self.get(info.id) is info:  # not removed meanwhile
+                    self.write(msgspec.structs.replace(info, status="expired"))
+                    count += 1
+        return count
+
     def _keep_settling(self) -> None:
-        self.settle()
-        while not self._closing.wait(SETTLE_SECONDS):
+        while True:
             self.settle()
+            try:
+                self.expire()
+            except OSError as error:
+                log.warning("files of recordings cannot be looked up: %s", error)
+            if self._closing.wait(SETTLE_SECONDS):
+                return
 
     def remove(self, recording_id: str) -> None:
         """Removes a recording and its files. Idempotent. Raises OSError: it is still there."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import msgspec
 import pytest
 
 from onbeat.server.jobs.artifacts import Artifacts
@@ -15,7 +16,7 @@ from onbeat.server.jobs.keeping import Limits, NoRoom
 from onbeat.server.jobs.recordings import LEAST_ROOM, RecordingInfo, RecordingStore
 from onbeat.server.jobs.result_store import LocalFile
 from tests.server.jobs.packets import feed
-from tests.server.jobs.test_recordings import file_of, info_of, store_in, writer_of
+from tests.server.jobs.test_recordings import FORMATS, file_of, info_of, store_in, writer_of
 
 FRAMES = 12
 
@@ -87,6 +88,34 @@ def test_a_process_may_end_at_every_step(
     assert lived and last > 6
 
 
+@pytest.mark.parametrize(("codec", "kind"), FORMATS)
+def test_a_file_cut_anywhere_in_its_head_holds_no_other_up(
+    tmp_path: Path, codec: str, kind: str
+) -> None:
+    store = store_in(tmp_path / "written")
+    info = info_of(codec, kind)
+    writer, _ = writer_of(store, info)
+    feed(writer, codec, frames=FRAMES, first=0, flash=5)
+    writer.stop()
+    writer.join()
+    head = store.part(info).read_bytes()[:1500]
+    folder = tmp_path / "own"
+    cut = store_in(folder)
+    lengths = range(1, len(head), 37)
+    for length in lengths:
+        each = msgspec.structs.replace(info, id=f"recording_{length}")
+        cut.write(each)
+        cut.part(each).write_bytes(head[:length])
+    after = store_in(folder)
+    assert after.settle() == len(lengths) and after.settle() == 0
+    for each in after.all():
+        if each.status == "completed":
+            with av.open(str(file_of(after, each))) as given:
+                assert len(list(given.decode(video=0))) >= 1
+        else:
+            assert (each.status, each.frames) == ("failed", 0)
+
+
 class Away(FileStore):
     """A place that cannot be reached for a while."""
 
@@ -113,6 +142,19 @@ def test_a_place_that_fails_gets_the_file_later(tmp_path: Path, media: bytes) ->
     done = later.get(info.id)
     assert done is not None and (done.status, done.reason) == ("completed", "time_limit")
     assert whole(later, info) and not later.path(info).exists()
+
+
+def test_a_file_that_is_not_kept_any_more_is_told(tmp_path: Path, media: bytes) -> None:
+    store, info = under_way(tmp_path / "own", media)
+    store.finish(info, "stopped")
+    assert store.expire() == 0
+    store._artifacts.remove(info.id)
+    assert store.expire() == 1 and store.expire() == 0
+    for each in (store, store_in(tmp_path / "own", artifacts=store._artifacts)):
+        known = each.get(info.id)
+        assert known is not None and (known.status, known.frames) == ("expired", FRAMES)
+    store.remove(info.id)
+    assert store.get(info.id) is None
 
 
 def test_what_waits_for_its_place_can_be_removed(tmp_path: Path, media: bytes) -> None:

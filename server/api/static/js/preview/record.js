@@ -67,7 +67,7 @@ export class Recorder {
     const mine = recordings.find(({ session_id, status }) => session_id === this.live.session?.id && status === "recording");
     this.#running(mine?.id ?? null, mine?.seconds);
     this.waits = recordings.some(({ status }) => status === "finishing");
-    const done = recordings.filter(({ status }) => status !== "recording").slice(-4).reverse();
+    const done = recordings.filter(({ status }) => !["recording", "expired"].includes(status)).slice(-4).reverse();
     const shown = done.map(({ id, status }) => `${id} ${status}`).join();
     if (this.shown !== shown) byId("recordings").replaceChildren(...done.map((recording) => this.#row(recording)));
     this.shown = shown;
