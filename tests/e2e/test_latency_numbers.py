@@ -91,7 +91,7 @@ def test_the_page_says_what_the_metrics_say(local: Local, page: "Page") -> None:
             ).split()
         }
         due = re.search(r"of ([\d,]+) so far", shown["t-on-time-sub"])
-        sessions = re.search(r"([\d,]+) of ([\d,]+) streams, (\d+) viewers", shown["t-fps-sub"])
+        sessions = re.search(r"([\d,]+) of ([\d,]+) streams, (\d+) viewers?", shown["t-fps-sub"])
         jobs = re.search(r"(\d+) failed", shown["t-jobs-sub"])
         errors = (
             found["onbeat_http_responses_total{5xx}"]
