@@ -149,8 +149,9 @@ def pack_weights(out: Path, target: Path, seed: int) -> Path:
     gradients count as long as the student that they began with has not been trained on."""
     stages = ("grpo", "consistency", "sequences", "pictures")
     found = [out / name / "state.pt" for name in stages if (out / name / "state.pt").exists()]
-    begun = out / "grpo" / STUDENT
-    if begun.exists() and not filecmp.cmp(begun, out / "consistency" / "state.pt", shallow=False):
+    begun, student = out / "grpo" / STUDENT, out / "consistency" / "state.pt"
+    same = student.exists() and begun.exists() and filecmp.cmp(begun, student, shallow=False)
+    if begun.exists() and not same:
         found = [path for path in found if path.parent != begun.parent]
     if not found:
         raise FileNotFoundError(f"{out} has no trained denoiser; run the stage: teacher")

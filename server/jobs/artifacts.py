@@ -19,6 +19,7 @@ import msgspec
 from onbeat.server.jobs.file_store import PART, FileStore
 from onbeat.server.jobs.formats import VARIANTS, Format, Variant, artifact_name, media_type, suffix
 from onbeat.server.jobs.keeping import Limits, NoRoom, check_writable, group, surplus
+from onbeat.server.jobs.regular import Regularly
 from onbeat.server.jobs.result_store import LocalFile, RemoteFile, ResultStore
 
 log = logging.getLogger("onbeat.jobs")
@@ -64,19 +65,16 @@ class Artifacts:
         self._lock = threading.Lock()
         self._sizes: Mapping[str, int] | None = None
         self._room_asked_at = -ROOM_SECONDS
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._tidying, name="artifacts", daemon=True)
+        self._keeping = Regularly("artifacts", TIDY_SECONDS, self._tidy)
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> None:
         """Keeps within the limits until `close`."""
-        self._thread.start()
+        self._keeping.start()
 
     def close(self) -> None:
         """Idempotent."""
-        self._closing.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._keeping.close()
 
     # ---- written by attempts -------------------------------------------------------------------
 
@@ -171,12 +169,11 @@ class Artifacts:
         self._sizes = None
         return gone
 
-    def _tidying(self) -> None:
-        while not self._closing.wait(TIDY_SECONDS):
-            try:
-                self.tidy()
-            except OSError as error:
-                log.warning("results cannot be tidied up: %s", error)
+    def _tidy(self) -> None:
+        try:
+            self.tidy()
+        except OSError as error:
+            log.warning("results cannot be tidied up: %s", error)
 
 
 def hash_of(path: Path) -> str:

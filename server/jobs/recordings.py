@@ -19,6 +19,7 @@ from onbeat.server.jobs.file_store import bytes_in, force
 from onbeat.server.jobs.keeping import NoRoom
 from onbeat.server.jobs.muxing import Container, NothingRecorded, made_neat
 from onbeat.server.jobs.recording import StopReason
+from onbeat.server.jobs.regular import Regularly
 
 log = logging.getLogger("onbeat.recording")
 
@@ -67,8 +68,7 @@ class RecordingStore:
         """Ended ones whose files are not in their place yet."""
         self._settling = threading.Lock()
         self._stored = 0
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._keep_settling, name="recordings", daemon=True)
+        self._keeping = Regularly("recordings", SETTLE_SECONDS, self._keep, at_once=True)
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.glob("*.json")):
             self._load(path)
@@ -85,13 +85,11 @@ class RecordingStore:
 
     def start(self) -> None:
         """Puts what an ended process left in its place, and tries again until `close`."""
-        self._thread.start()
+        self._keeping.start()
 
     def close(self) -> None:
         """Idempotent."""
-        self._closing.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._keeping.close()
 
     # ---- looking -------------------------------------------------------------------------------
 
@@ -241,7 +239,7 @@ class RecordingStore:
         """Puts what was left in its place; how many there were."""
         count = 0
         for recording_id in sorted(self._left):
-            if self._closing.is_set():
+            if self._keeping.closing:
                 break
             with self._settling:
                 info = self.get(recording_id)
@@ -269,15 +267,12 @@ class RecordingStore:
                     count += 1
         return count
 
-    def _keep_settling(self) -> None:
-        while True:
-            self.settle()
-            try:
-                self.expire()
-            except OSError as error:
-                log.warning("files of recordings cannot be looked up: %s", error)
-            if self._closing.wait(SETTLE_SECONDS):
-                return
+    def _keep(self) -> None:
+        self.settle()
+        try:
+            self.expire()
+        except OSError as error:
+            log.warning("files of recordings cannot be looked up: %s", error)
 
     def remove(self, recording_id: str) -> None:
         """Removes a recording and its files. Idempotent. Raises OSError: it is still there."""

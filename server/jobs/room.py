@@ -10,7 +10,7 @@ next (queueing.py), or the counting (standing.py).
 from dataclasses import dataclass
 
 
-class QueueFull(Exception):
+class Full(Exception):
     """`waiting` jobs wait, the most allowed."""
 
     def __init__(self, waiting: int) -> None:
@@ -18,12 +18,12 @@ class QueueFull(Exception):
         self.waiting = waiting
 
 
-class ShareFull(Exception):
-    """`waiting` jobs of one key wait, the most that it may have at this moment."""
+class QueueFull(Full):
+    """Of all keys together."""
 
-    def __init__(self, waiting: int) -> None:
-        super().__init__(waiting)
-        self.waiting = waiting
+
+class ShareFull(Full):
+    """Of one key, at this moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,17 +176,18 @@ def test_the_tidying_thread_outlives_a_disk_that_fails(
 ) -> None:
     monkeypatch.setattr("onbeat.server.jobs.artifacts.TIDY_SECONDS", 0.001)
     artifacts = Artifacts(tmp_path, limits=Limits(keep_seconds=1))
-    tidy, tries = artifacts.tidy, iter(range(1000))
+    tidy, tries, done = artifacts.tidy, iter(range(1 << 30)), threading.Event()
 
     def unlucky() -> list[str]:
         if next(tries) < 2:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        artifacts._closing.set()
-        return tidy()
+        removed = tidy()
+        done.set()
+        return removed
 
     monkeypatch.setattr(artifacts, "tidy", unlucky)
     put(artifacts, "old", b"1", at=0.0)
     artifacts.start()
-    artifacts._thread.join(60)
+    assert done.wait(60)
     artifacts.close()
     assert artifacts.find("old", "video") is None

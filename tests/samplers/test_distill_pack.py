@@ -1,0 +1,45 @@
+"""Which checkpoint a weights file is made of: the latest stage that follows from the others."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from onbeat.models.toybox.audio_codec import AudioCodec
+from onbeat.models.toybox.config import ToyboxConfig
+from onbeat.models.toybox.video_codec import VideoCodec
+from onbeat.models.toybox.weights import load_toybox
+from onbeat.samplers.distill import route
+from onbeat.samplers.distill.grpo import STUDENT
+from onbeat.samplers.distill.loop import new_run, save_run
+from onbeat.samplers.distill.networks import Networks
+
+
+def trained(out: Path, stage: str) -> Path:
+    (out / stage).mkdir()
+    save_run(new_run(Networks(ToyboxConfig())), out / stage / "state.pt")
+    return out / stage / "state.pt"
+
+
+def test_the_latest_stage_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    monkeypatch.setattr(route, "load_codecs", lambda out: (VideoCodec(), AudioCodec()))
+    target = tmp_path / "weights.safetensors"
+
+    def packed() -> str:
+        return route.pack_weights(tmp_path, target, 1).parent.name
+
+    with pytest.raises(FileNotFoundError, match="run the stage: teacher"):
+        packed()
+    trained(tmp_path, "sequences")
+    assert packed() == "sequences" and load_toybox(weights=target).spec.name == "toybox"
+    student = trained(tmp_path, "consistency")
+    assert packed() == "consistency"
+    trained(tmp_path, "grpo")
+    shutil.copy(student, tmp_path / "grpo" / STUDENT)
+    assert packed() == "grpo"
+    save_run(new_run(Networks(ToyboxConfig())), student)
+    assert packed() == "consistency"
+    shutil.rmtree(student.parent)
+    assert packed() == "sequences"
