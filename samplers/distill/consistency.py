@@ -10,6 +10,7 @@ which would be blur. Sources: arXiv 2512.15702 (own output as history), 2303.014
 2310.14189 (the loss over whole vectors), 2207.12598 (guidance).
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -37,6 +38,8 @@ HUBER = 0.03
 CONTEXT_NOISE = 0.02
 SERVING_SHARE = 0.6
 """Of draws, those at one of the four serving times."""
+LEVEL_SHIFT = 0.6
+"""Of the times from which a history is made again (arXiv 2512.15702)."""
 MOST_ROUNDS = 2
 """Of own output upon own output in a history."""
 
@@ -48,7 +51,7 @@ class Recipe:
     guidance: float = 1.75
     """Of the picture: 1 is the plain teacher."""
     own_history: float = 0.0
-    """Share of pieces whose history is the student's own two-step output."""
+    """Share of pieces whose history is the student's own output."""
     distil: float = 0.0
     """Share of pieces that follow the teacher's path; the others learn from the data."""
 
@@ -129,24 +132,31 @@ def _with_history(past: Both | None, x: Both) -> Both:
     return {k: torch.cat([past[k], x[k][:, 1:]], dim=1) for k in x}
 
 
+def history_levels(b: int, n: int, generator: torch.Generator) -> Tensor:
+    """[b, 1, n] times from which a history is made again, one for a clip: sigmoid of a normal,
+    moved towards the clean end by LEVEL_SHIFT."""
+    normal = torch.randn(b, 1, 1, generator=generator)
+    return (normal + math.log(LEVEL_SHIFT)).sigmoid().expand(b, 1, n)
+
+
 @torch.no_grad()
 def own_output(nets: Networks, clips: Clips, rounds: int, generator: torch.Generator) -> Both:
-    """The student's two-step samples of every chunk, [b, 1, n, t, d]: in the first round after true
-    history, in each further round after the samples of the round before, so that errors add up."""
+    """Every chunk noised to a level and denoised by the student, [b, 1, n, t, d]: in the first
+    round after true history, in each further round after the output of the round before, so that
+    errors add up. It has the student's errors and still fits the chunks that follow."""
     prompts = _encoded(nets, clips.text, clips)
     b, n = clips.video.shape[:2]
     past = torch.full((b, 1, n), CONTEXT_NOISE)
-    x0 = latents(clips, 1)
+    level = history_levels(b, n, generator)
+    true = made = latents(clips, 1)
     for _ in range(rounds):
-        noise = noise_like(x0, generator)
-        history = {k: mix(x0[k], noise[k], past) for k in x0}
-        for u in (1.0, 0.5):
-            times = _times(nets, past, torch.full((b, 1, n), u))
-            noise = noise_like(x0, generator)
-            x = {k: mix(x0[k], noise[k], times[k][:, 1:]) for k in x0}
-            both = {k: torch.cat([history[k], x[k]], dim=1) for k in x}
-            x0 = {k: v[:, 1:] for k, v in predict(nets, prompts, both, times, history=True).items()}
-    return x0
+        noise = noise_like(true, generator)
+        history = {k: mix(made[k], noise[k], past) for k in made}
+        noise = noise_like(true, generator)
+        x = {k: torch.cat([history[k], mix(true[k], noise[k], level)], dim=1) for k in true}
+        times = {k: torch.cat([past, level], dim=1) for k in true}
+        made = {k: v[:, 1:] for k, v in predict(nets, prompts, x, times, history=True).items()}
+    return made
 
 
 def resampled_loss(

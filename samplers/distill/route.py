@@ -33,7 +33,7 @@ STEPPED = ("teacher", "consistency", "grpo")
 """Stages that can run for a number of steps instead of minutes."""
 PICTURE_SHARE = 0.5
 """Of the teacher's minutes, for single chunks."""
-RECIPE = Recipe(own_history=0.6)
+RECIPE = Recipe(own_history=0.5)
 
 
 def run_stage(

@@ -1,5 +1,6 @@
 """Training sees what serving sees: a clip at once equals its chunks one by one over pages."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -8,8 +9,14 @@ from onbeat.models.toybox.config import ToyboxConfig
 from onbeat.models.toybox.dit import Attend
 from onbeat.models.toybox.rope import window_rope
 from onbeat.models.toybox.text import tokenise
+from onbeat.samplers.distill import consistency
 from onbeat.samplers.distill.clip import Layout, clip_attention, prompt_of_chunk
-from onbeat.samplers.distill.consistency import Recipe, own_output, resampled_loss
+from onbeat.samplers.distill.consistency import (
+    Recipe,
+    history_levels,
+    own_output,
+    resampled_loss,
+)
 from onbeat.samplers.distill.data import Clips
 from onbeat.samplers.distill.generate import chunk_page, empty_pages, page_table
 from onbeat.samplers.distill.networks import Networks, encode, predict
@@ -143,12 +150,46 @@ def clips() -> Clips:
     )
 
 
-def test_own_output_is_what_serving_would_make_after_true_history() -> None:
+def test_own_output_is_made_again_from_true_history_and_from_own_output() -> None:
     nets = networks()
     one, two = (own_output(nets, clips(), n, torch.Generator().manual_seed(3)) for n in (1, 2))
     assert one["video"].shape == (1, 1, 3, 16, 256)
     assert one["video"].isfinite().all()
-    assert not torch.allclose(one["video"], two["video"])
+    assert not torch.allclose(one["video"][:, :, 1:], two["video"][:, :, 1:])
+
+
+def test_own_output_begins_with_the_true_chunk() -> None:
+    """A denoiser that changes nothing shows what it was given: the truth, noised to the level."""
+    made: list[Tensor] = []
+
+    def mirror(
+        nets: Networks,
+        prompts: object,
+        x: dict[str, Tensor],
+        t: dict[str, Tensor],
+        *,
+        history: bool,
+    ) -> dict[str, Tensor]:
+        made.append(t["video"])
+        return x
+
+    nets, batch = networks(), clips()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(consistency, "predict", mirror)
+        out = own_output(nets, batch, 2, torch.Generator().manual_seed(3))["video"][:, 0]
+    level = made[-1][:, 1:]
+    assert torch.equal(made[0][:, 1:], level) and bool((level == level[:, :, :1]).all())
+    for i in range(3):
+        noise = (out[:, i] - (1 - level[0, 0, i]) * batch.video[:, i]) / level[0, 0, i]
+        assert abs(float(noise.std()) - 1.0) < 0.05 and abs(float(noise.mean())) < 0.05
+
+
+def test_levels_of_histories_lie_towards_the_clean_end() -> None:
+    levels = history_levels(20_000, 2, torch.Generator().manual_seed(0))
+    assert levels.shape == (20_000, 1, 2) and torch.equal(levels[..., 0], levels[..., 1])
+    assert 0.0 < float(levels.min()) and float(levels.max()) < 1.0
+    # the median of t' = s t / (1 + (s - 1) t) at t = 1/2 is s / (1 + s)
+    assert abs(float(levels.median()) - 0.6 / 1.6) < 0.01
 
 
 def test_own_history_is_seen_by_the_loss() -> None:
