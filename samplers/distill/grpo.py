@@ -9,7 +9,7 @@ student that the stage began with. What it is not: the rule (rules/policy.py) or
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from onbeat.models.toybox.text import tokenise
 from onbeat.samplers.distill.generate import Rolled, rolled_chunks
 from onbeat.samplers.distill.loop import Piece, Run, Stage, load_run, new_run, train_loop
 from onbeat.samplers.distill.networks import Both, Networks, encode, predict
-from onbeat.samplers.distill.rewards import WEIGHTS, Judge
+from onbeat.samplers.distill.rewards import WEIGHTS, Judge, Rewards
 from onbeat.samplers.distill.rules.policy import (
     Latents,
     Walk,
@@ -59,6 +59,24 @@ class Group:
     """Of the history, [r, 1, n]."""
     advantage: Tensor
     """[r]."""
+    rewards: Rewards
+    """What the advantages were made of, each [r]."""
+
+
+@dataclass(slots=True)
+class RewardLog:
+    """Mean rewards since they were last asked for, for the log of the run."""
+
+    _seen: list[Rewards] = field(default_factory=list)
+
+    def add(self, groups: Sequence[Group]) -> None:
+        self._seen += [group.rewards for group in groups]
+
+    def take(self) -> dict[str, float]:
+        """ "reward_<name>": the mean of each over all clips; empty if there were none."""
+        seen, self._seen = self._seen, []
+        names = seen[0] if seen else ()
+        return {f"reward_{n}": float(torch.cat([r[n] for r in seen]).mean()) for n in names}
 
 
 def prompts_of_step(seed: int, step: int, groups: int) -> list[Said]:
@@ -81,7 +99,13 @@ def roll_groups(
     parts = {name: value.view(len(said), samples) for name, value in rewards.items()}
     advantage = joint_advantages(parts, WEIGHTS)
     return [
-        _group(s, rolled, slice(i * samples, (i + 1) * samples), advantage[i])
+        _group(
+            s,
+            rolled,
+            slice(i * samples, (i + 1) * samples),
+            advantage[i],
+            {name: part[i] for name, part in parts.items()},
+        )
         for i, s in enumerate(said)
     ]
 
@@ -91,7 +115,9 @@ def _finished(rolled: Rolled) -> Tensor:
     return torch.stack([state.latents["video"] for state in rolled.finished])
 
 
-def _group(said: Said, rolled: Sequence[Rolled], rows: slice, advantage: Tensor) -> Group:
+def _group(
+    said: Said, rolled: Sequence[Rolled], rows: slice, advantage: Tensor, rewards: Rewards
+) -> Group:
     walks = [
         Walk(before=r.walks[0].before[rows], after=r.walks[0].after[rows]) for r in rolled
     ]  # with two steps only the first draws noise
@@ -102,6 +128,7 @@ def _group(said: Said, rolled: Sequence[Rolled], rows: slice, advantage: Tensor)
         history={k: torch.stack([x[k][rows] for x in latents], 1)[:, None].clone() for k in KINDS},
         times={k: torch.stack([t[k][rows] for t in times], 1)[:, None].clone() for k in KINDS},
         advantage=advantage,
+        rewards=rewards,
     )
 
 
@@ -134,15 +161,17 @@ def group_loss(nets: Networks, reference: Networks, group: Group) -> Tensor:
 
 
 def policy_pieces(
-    codecs: Codecs, judge: Judge, reference: Networks, seed: int
+    codecs: Codecs, judge: Judge, reference: Networks, seed: int, log: RewardLog
 ) -> Callable[[int, Run], list[Piece]]:
-    """A piece for each group of a step; the step's clips are made by the networks as they are."""
+    """A piece for each group of a step; the step's clips are made by the networks as they are, and
+    their rewards go to `log`."""
 
     def pieces(step: int, run: Run) -> list[Piece]:
         said = prompts_of_step(seed, step, GROUPS)
         draws = generator_of(seed, step)
         first = int(torch.randint(2**31, (), generator=draws))
         groups = roll_groups(served(run.nets, codecs), judge, said, SAMPLES, first)
+        log.add(groups)
         return [partial(group_loss, run.nets, reference, group) for group in groups]
 
     return pieces
@@ -168,13 +197,14 @@ def train_policy(
     run = start(out, seed, resume, first)
     reference = new_run(Networks(run.nets.config))
     load_run(reference, first)
-    frozen = reference.ema.eval()
+    frozen, log = reference.ema.eval(), RewardLog()
     stage = Stage(
         name="grpo",
-        pieces=policy_pieces(codecs, judge, frozen, seed),
+        pieces=policy_pieces(codecs, judge, frozen, seed, log),
         refresh=lambda: None,
-        on_checkpoint=lambda r, o: write_samples(
-            served(r.ema, codecs), o, r.step, chunks=6, prompts=24, steps=STEPS
+        on_checkpoint=lambda r, o: (
+            write_samples(served(r.ema, codecs), o, r.step, chunks=6, prompts=24, steps=STEPS)
+            | log.take()
         ),
         peak=PEAK,
         steps=steps,

@@ -15,6 +15,7 @@ from onbeat.models.toybox.video_codec import VideoCodec
 from onbeat.samplers.distill.cover import CoverNet
 from onbeat.samplers.distill.grpo import (
     Group,
+    RewardLog,
     group_loss,
     predictions,
     prompts_of_step,
@@ -106,6 +107,17 @@ def test_advantages_are_taken_within_a_prompt() -> None:
     assert [len(g.advantage) for g in made] == [4, 4]
     for group in made:
         assert abs(float(group.advantage.mean())) < 0.5 and len(group.walks) == CHUNKS
+
+
+def test_mean_rewards_are_told_once() -> None:
+    log, made = RewardLog(), groups(networks())
+    assert log.take() == {}
+    log.add(made[:1])
+    log.add(made[1:])
+    told = log.take()
+    assert set(told) == {"reward_pictured", "reward_motion", "reward_even"} and log.take() == {}
+    both = torch.stack([g.rewards["even"] for g in made])
+    assert told["reward_even"] == pytest.approx(float(both.mean()))
 
 
 def test_prompts_differ_by_step_and_repeat_by_seed() -> None:
