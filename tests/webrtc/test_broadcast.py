@@ -53,11 +53,15 @@ class Stage:
         self.clock.now = instant
         self.broadcast._disarm()
         self.broadcast.advance()
+        await self.rest()
+        self.broadcast._disarm()
+
+    async def rest(self) -> None:
+        """Until nothing is being encoded and all that is made has been read."""
         while self._encoding():
             await asyncio.sleep(0.0005)
         for _ in range(3):
             await asyncio.sleep(0)
-        self.broadcast._disarm()
 
     def _encoding(self) -> bool:
         lanes = [lane for video in self.broadcast._video.values() for lane in video.lanes()]
@@ -83,7 +87,7 @@ async def stage(pool: EncoderPool) -> Any:
 
 async def test_every_frame_on_time_with_one_origin(stage: Stage, chunk: Make) -> None:
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     for index in range(2):
         stage.broadcast.push(chunk(index, 1000.1 + 0.2 * index))
     await stage.play(1000.1, 1000.5)
@@ -105,7 +109,7 @@ async def test_nothing_is_due_while_nobody_watches(stage: Stage, chunk: Make) ->
     assert stats.frames_due == 0 and stats.encode_ms.count == 0
     assert len(stage.broadcast._timeline._frames) <= 8, "media nobody sees piles up"
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     await stage.at(stage.clock.now + 0.101)
     assert stage.broadcast.stats().frames_due <= 3
     assert stage.video[0].is_keyframe
@@ -113,10 +117,12 @@ async def test_nothing_is_due_while_nobody_watches(stage: Stage, chunk: Make) ->
 
 async def test_each_frame_is_counted_once_whatever_becomes_of_it(stage: Stage, chunk: Make) -> None:
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     stage.broadcast.push(chunk(0, 1000.0))
     stage.broadcast.push(chunk(2, 1000.4))  # 1 is missing
     await stage.play(1000.0, 1000.42, 0.02)
+    stamps = [packet.pts or 0 for packet in stage.audio]
+    assert set(np.diff(stamps)) == {960}, "silence stands in for missing sound"
     await stage.at(1000.57)  # a stall: of the frames due at .45, .50 and .55 one is sent
     stats = stage.broadcast.stats()
     dropped = stats.frames_dropped
@@ -129,7 +135,7 @@ async def test_a_busy_encoder_costs_the_older_picture(
     stage: Stage, chunk: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     stage.broadcast.push(chunk(0, 1000.0))
     lane = stage.broadcast._video["VP8"].lanes()[0]._lane
     lane._busy = True
@@ -139,7 +145,7 @@ async def test_a_busy_encoder_costs_the_older_picture(
     assert stage.broadcast.stats().frames_dropped["encoder"] == 3
     lane._busy = False
     lane._next()
-    await asyncio.sleep(0.03)
+    await stage.rest()
     assert [packet.pts for packet in stage.video] == [13_500]
 
 
@@ -147,7 +153,7 @@ async def test_when_nothing_new_comes_the_last_picture_is_repeated_rarely(
     stage: Stage, chunk: Make
 ) -> None:
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     stage.broadcast.push(chunk(0, 1000.0))
     await stage.play(1000.0, 1001.5, 0.02)
     assert len(stage.video) == 6, [packet.pts for packet in stage.video]
@@ -159,7 +165,7 @@ async def test_when_nothing_new_comes_the_last_picture_is_repeated_rarely(
 
 async def test_a_picture_after_a_stall_keeps_media_time(stage: Stage, chunk: Make) -> None:
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     stage.broadcast.push(chunk(0, 1000.0))
     await stage.play(1000.0, 1001.0, 0.02)
     stage.broadcast.push(chunk(1, 1001.1))
@@ -171,7 +177,7 @@ async def test_a_picture_after_a_stall_keeps_media_time(stage: Stage, chunk: Mak
 
 async def test_sound_waits_for_the_first_picture(stage: Stage, chunk: Make) -> None:
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     for index in range(3):
         stage.broadcast.push(chunk(index, 1000.0 + 0.2 * index))
     await stage.play(1000.0, 1000.1, 0.02)
@@ -225,7 +231,7 @@ async def test_sizes_must_be_even(pool: EncoderPool) -> None:
 
 async def test_after_close_nothing_happens(stage: Stage, chunk: Make) -> None:
     viewer = stage.watch()
-    await asyncio.sleep(0.01)
+    await stage.rest()
     stage.broadcast.close()
     stage.broadcast.push(chunk(0, 1000.0))
     assert viewer.ended.is_set() and stage.broadcast.stats().viewers == 0
@@ -235,12 +241,12 @@ async def test_who_joins_while_nothing_new_comes_gets_the_last_picture_soon(
     stage: Stage, chunk: Make
 ) -> None:
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     stage.broadcast.push(chunk(0, 1000.0))
     await stage.play(1000.0, 1002.02, 0.02)
     first = len(stage.video)
     stage.watch()
-    await asyncio.sleep(0.05)
+    await stage.rest()
     await stage.play(1002.02, 1002.16, 0.02)
     late = stage.video[first:]
     assert late and late[0].is_keyframe

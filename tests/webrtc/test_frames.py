@@ -1,6 +1,5 @@
 """When pictures were taken, encoded and sent; and which picture a packet's time stamp means."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -81,7 +80,7 @@ def test_the_log_is_bounded() -> None:
 
 async def test_a_broadcast_tells_of_each_picture_it_sent(staged: Stage, chunk: Make) -> None:
     viewer = staged.watch()
-    await asyncio.sleep(0.05)
+    await staged.rest()
     staged.broadcast.push(chunk(7, 1000.1))
     staged.broadcast.push(chunk(8, 1000.3))
     await staged.play(1000.1, 1000.5)
@@ -99,7 +98,7 @@ async def test_a_slow_encoder_and_a_slow_viewer_show_in_their_own_times(
     staged: Stage, chunk: Make
 ) -> None:
     viewer = staged.watch()
-    await asyncio.sleep(0.05)
+    await staged.rest()
     staged.broadcast.push(chunk(0, 1000.0))
     clock = staged.clock
     (video,) = [lane for v in staged.broadcast._video.values() for lane in v.lanes()]
