@@ -89,7 +89,7 @@ class Settings(WebhookSettings):
     max_jobs_queued_per_key: int = Field(
         0,
         ge=0,
-        description="jobs of one key waiting at most; 0: as many as it leaves places free",
+        description="jobs of one key waiting at most; 0: half of all if it is alone, else less",
     )
     max_video_seconds: float = Field(120, gt=0, le=3600, description="longest video a job makes")
     artifacts: str = Field(

@@ -1,4 +1,5 @@
-"""When a job will be done: from the engine's cost model and load, and from its own pace.
+"""When a job will be done: from its attempt's own pace, before that from the engine's cost model
+and load.
 
 Guesses for people and pollers; nothing is decided by them. What it is not: the engine's plan.
 """
@@ -10,7 +11,6 @@ from onbeat.server.jobs.job import Job
 
 LEAST_SLACK = 0.05
 """Of the device's time, for jobs beside live streams."""
-TRUSTED_PROGRESS = 0.1
 POLL_RANGE_MS = (200, 10_000)
 UNKNOWN_MS = 1000
 
@@ -35,18 +35,20 @@ def whole_seconds(job: Job, load: Load) -> float | None:
     return chunks * chunk / 1000 * load.slots / max(LEAST_SLACK, 1 - live)
 
 
-def seconds_left(job: Job, position: int | None, load: Load, now: float) -> float | None:
-    """Until it is done; None if nothing is known, 0 once it has ended."""
+def seconds_left(
+    job: Job, position: int | None, load: Load, paced: float | None = None
+) -> float | None:
+    """Until it is done; None if nothing is known, 0 once it has ended. paced: by the pace of the
+    attempt that runs, if that is known (jobs/pace.py)."""
     if job.ended:
         return 0.0
     whole = whole_seconds(job, load)
     if job.state == "queued":
         turns = -(-(position or 1) // load.slots)
         return None if whole is None else whole * (1 - job.progress + turns)
-    done, begun = job.progress, job.started_at
-    if begun is not None and done >= TRUSTED_PROGRESS and now > begun:
-        return (now - begun) * (1 - done) / done
-    return None if whole is None else whole * (1 - done)
+    if paced is not None:
+        return paced
+    return None if whole is None else whole * (1 - job.progress)
 
 
 def poll_after_ms(left: float | None) -> int:

@@ -20,7 +20,7 @@ from onbeat.server.api.estimates import seconds_left
 from onbeat.server.api.front import Front, FrontDep
 from onbeat.server.api.video_shape import percent
 from onbeat.server.api.video_submit import job_of
-from onbeat.server.api.video_view import BaseDep, load_of, now_for, shown
+from onbeat.server.api.video_view import BaseDep, load_of, shown
 from onbeat.server.jobs.events import JobEvent
 from onbeat.server.jobs.job import ENDED, Job
 
@@ -113,8 +113,7 @@ async def _numbered(front: Front, base: str, job: Job, event: JobEvent) -> bytes
     if "progress" in data:
         data["progress"] = percent(data["progress"])
     if event.kind == "progress":
-        left = seconds_left(job, None, load_of(front), now_for(front, job))
-        data["eta_s"] = None if left is None else round(left, 2)
+        data["eta_s"] = _left(front, job, data.get("eta_s"))
     if event.kind in ENDED:
         now = await asyncio.to_thread(front.store.get, job.id)
         if now is not None:
@@ -122,8 +121,16 @@ async def _numbered(front: Front, base: str, job: Job, event: JobEvent) -> bytes
     return _event(event.kind, data, str(event.seq))
 
 
+def _left(front: Front, job: Job, paced: float | None) -> float | None:
+    """Seconds that an event of its progress tells: at the pace that it tells, if it does."""
+    if paced is not None or job.ended:
+        return paced
+    left = seconds_left(job, None, load_of(front))
+    return None if left is None else round(left, 2)
+
+
 def _waiting(front: Front, job: Job, position: int) -> bytes:
-    left = seconds_left(job, position, load_of(front), now_for(front, job))
+    left = seconds_left(job, position, load_of(front))
     data = {"queue_position": position, "eta_s": None if left is None else round(left, 2)}
     return _event("waiting", {"video_id": job.id, **data}, None)
 

@@ -64,7 +64,8 @@ async def submit(front: Front, once: Once | None, make: Callable[[], Awaitable[M
             raise unavailable("busy", "Its job was deleted just now.", retry_after=1) from taken
         return Submitted(job=again)
     except QueueFull as full:
-        said = f"{full.waiting} jobs wait, the most allowed (max_jobs_queued)."
+        wait = "1 job waits" if full.waiting == 1 else f"{full.waiting} jobs wait"
+        said = f"{wait}, the most allowed (max_jobs_queued)."
         raise unavailable("capacity", said, retry_after=BUSY_SECONDS) from full
     except ShareFull as full:
         raise _share_full(front, full.waiting) from full
@@ -76,7 +77,7 @@ def _share_full(front: Front, waiting: int) -> ApiError:
     settings = front.settings
     limit = "the most that one key may have"
     if not settings.max_jobs_queued_per_key:
-        limit = f"and a key may have no more than it leaves free of {settings.max_jobs_queued}"
+        limit = f"the most that one may have at this moment of {settings.max_jobs_queued}"
     count = "1 job of this key waits" if waiting == 1 else f"{waiting} jobs of this key wait"
     said = f"{count}, {limit} (max_jobs_queued_per_key)."
     after = {"retry-after": str(BUSY_SECONDS)}

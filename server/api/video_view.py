@@ -1,8 +1,8 @@
 """Jobs as the API shows them: with their place, their estimate and what became of their webhook."""
 
 import asyncio
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request, Response
@@ -11,14 +11,22 @@ from onbeat.server.api.estimates import Load, poll_after_ms, seconds_left
 from onbeat.server.api.front import Front
 from onbeat.server.api.video_schema import Video
 from onbeat.server.api.video_shape import view
-from onbeat.server.jobs import webhooks
+from onbeat.server.jobs import events, webhooks
 from onbeat.server.jobs.job import Job
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.jobs.webhooks import Webhook
 
 POLL_HEADER = "openai-poll-after-ms"
-Beside = tuple[dict[str, int | None], dict[str, Webhook]]
-"""By the job's id: its place in the queue, and its webhook if it has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """By the job's id: its place in the queue, its webhook and the seconds left by its own pace,
+    of those that have them."""
+
+    places: Mapping[str, int | None]
+    told: Mapping[str, Webhook]
+    left: Mapping[str, float]
 
 
 async def _base(request: Request) -> str:
@@ -48,19 +56,13 @@ async def shown_all(
 ) -> list[Video]:
     if beside is None:
         beside = await asyncio.to_thread(beside_of, front.store, jobs)
-    places, told = beside
+    places, told, paced = beside.places, beside.told, beside.left
     load = load_of(front)
-    lefts = [seconds_left(job, places[job.id], load, now_for(front, job)) for job in jobs]
+    lefts = [seconds_left(job, places[job.id], load, paced.get(job.id)) for job in jobs]
     return [
         view(job, places[job.id], told.get(job.id), left, base)
         for job, left in zip(jobs, lefts, strict=True)
     ]
-
-
-def now_for(front: Front, job: Job) -> float:
-    """As far after the job's start as it has really run, if it runs here; else the wall clock's."""
-    ran = front.worker.seconds(job.id)
-    return time.time() if ran is None or job.started_at is None else job.started_at + ran
 
 
 def load_of(front: Front) -> Load:
@@ -70,10 +72,14 @@ def load_of(front: Front) -> Load:
 
 
 def beside_of(store: JobStore, jobs: Sequence[Job]) -> Beside:
-    """What is shown of jobs and stands elsewhere: their places and webhooks. Reads the store."""
-    places = store.positions(jobs)
+    """What is shown of jobs and stands elsewhere. Reads the store."""
     told = [job.id for job in jobs if job.request.webhook_url is not None]
-    if not told:
-        return places, {}
-    with store.database.reading() as connection:
-        return places, webhooks.of_jobs(connection, told)
+    running = {job.number: job.id for job in jobs if job.state == "in_progress"}
+    hooks: dict[str, Webhook] = {}
+    left: dict[int, float] = {}
+    if told or running:
+        with store.database.reading() as connection:
+            hooks = webhooks.of_jobs(connection, told) if told else {}
+            left = events.left_of(connection, running) if running else {}
+    by_id = {running[number]: seconds for number, seconds in left.items()}
+    return Beside(places=store.positions(jobs), told=hooks, left=by_id)

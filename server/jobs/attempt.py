@@ -33,7 +33,7 @@ from onbeat.server.engine.messages import (
     StreamRefused,
 )
 from onbeat.server.engine.snapshot import Snapshot, pack
-from onbeat.server.jobs import inputs
+from onbeat.server.jobs import inputs, pace
 from onbeat.server.jobs.artifacts import Artifacts
 from onbeat.server.jobs.formats import VARIANTS, Variant
 from onbeat.server.jobs.job import Job
@@ -315,12 +315,13 @@ class Attempt:
         self._advance(done)
 
     def _advance(self, done: int) -> None:
-        speed = (done - self._first) / max(self.seconds, 1e-3)
-        detail = {
-            "chunk": done,
-            "chunks": self.chunks,
-            "frames_per_second": round(speed * self._ready.chunk_frames, 2),
-        }
+        detail = pace.told(
+            done=done,
+            first=self._first,
+            chunks=self.chunks,
+            chunk_frames=self._ready.chunk_frames,
+            seconds=self.seconds,
+        )
         progress = min(done / self.chunks, 0.99)
         self._store.advance(self.job, checkpoint=done, progress=progress, detail=detail)
         self._tell(self.job.id)

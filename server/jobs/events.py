@@ -3,7 +3,7 @@
 So whoever follows a job misses nothing and sees nothing that did not happen, also after a restart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -63,6 +63,19 @@ def read(connection: sa.Connection, job: int, after: int) -> list[JobEvent]:
         )
         for row in connection.execute(query.order_by(job_events.c.seq))
     ]
+
+
+def left_of(connection: sa.Connection, numbers: Collection[int]) -> dict[int, float]:
+    """By job, of those whose attempt has a pace: seconds that were left when it last told."""
+    kinds: tuple[EventKind, ...] = ("started", "restarted", "progress")
+    events = job_events.c
+    mine = (events.job.in_(numbers), events.kind.in_(kinds))
+    last = sa.select(events.job, sa.func.max(events.seq).label("seq")).where(*mine)
+    newest = last.group_by(events.job).subquery()
+    same = sa.and_(newest.c.job == events.job, newest.c.seq == events.seq)
+    rows = connection.execute(sa.select(events.job, events.data_json).join(newest, same))
+    told = {row.job: msgspec.json.decode(row.data_json).get("eta_s") for row in rows}
+    return {job: left for job, left in told.items() if left is not None}
 
 
 def forget(connection: sa.Connection, job: int) -> None:

@@ -6,7 +6,7 @@ than the turn stands, and its next start is later by what it was given. So a key
 its share from now on, and nothing for the time before.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,32 +48,30 @@ def first_of(owner: str, now: float) -> sa.Select[Any]:
     return mine.order_by(jobs.c.priority.desc(), jobs.c.number).limit(1)
 
 
-def positions(connection: sa.Connection, rows: Sequence[tuple[int, str, int]]) -> list[int]:
-    """Places in the queue of queued jobs, each (number, owner, priority): 1 is next. An estimate if
-    several keys wait: one job of each in turn."""
-    count = sa.func.count().label("waiting")
-    query = sa.select(jobs.c.owner, count).where(jobs.c.state == "queued").group_by(jobs.c.owner)
-    waiting = {row.owner: int(row.waiting) for row in connection.execute(query)}
-    served = turns(connection, waiting)
-    return [place(_rank(connection, row), row[1], waiting, served) for row in rows]
+def positions(connection: sa.Connection, numbers: Collection[int]) -> dict[int, int]:
+    """By number: places of those that are queued; 1 is next, and no two have the same.
 
-
-def place(rank: int, owner: str, waiting: Mapping[str, int], served: Mapping[str, float]) -> int:
-    """Of a job that is the `rank`-th of its owner's."""
-    turn = served.get(TURN, 0.0)
-    start = max(served.get(owner, turn), turn)
-    others = ((o, n) for o, n in waiting.items() if o != owner)
-    return rank + sum(min(n, rank - (served.get(o, turn) > start)) for o, n in others)
-
-
-def _rank(connection: sa.Connection, row: tuple[int, str, int]) -> int:
-    number, owner, priority = row
-    before = sa.or_(
-        jobs.c.priority > priority,
-        sa.and_(jobs.c.priority == priority, jobs.c.number <= number),
-    )
-    mine = sa.select(sa.func.count()).where(jobs.c.state == "queued", jobs.c.owner == owner, before)
-    return int(connection.execute(mine).scalar_one())
+    While it waits a job's start stands: no other that starts before it moves the turn beyond it. So
+    it is its key's next start and the frames of those of its key that go first, and the places are
+    the order of claims, as long as no job comes, goes or is put off.
+    """
+    own: dict[str, Any] = {
+        "partition_by": jobs.c.owner,
+        "order_by": (jobs.c.priority.desc(), jobs.c.number),
+    }
+    before = sa.func.sum(jobs.c.cost).over(**own, rows=(None, 0)) - jobs.c.cost
+    oldest = sa.func.min(jobs.c.number).over(**own, rows=(0, None))
+    columns = (jobs.c.number, jobs.c.owner, before.label("before"), oldest.label("oldest"))
+    waiting = sa.select(*columns).where(jobs.c.state == "queued").subquery()
+    turn = sa.select(job_turns.c.served).where(job_turns.c.owner == TURN).scalar_subquery()
+    stands = sa.func.coalesce(turn, 0.0)
+    served = sa.case((job_turns.c.served > stands, job_turns.c.served), else_=stands)
+    order = (served + waiting.c.before, waiting.c.oldest)
+    place = sa.func.row_number().over(order_by=order).label("place")
+    joined = waiting.outerjoin(job_turns, job_turns.c.owner == waiting.c.owner)
+    ranked = sa.select(waiting.c.number, place).select_from(joined).subquery()
+    found = connection.execute(sa.select(ranked).where(ranked.c.number.in_(numbers)))
+    return {row.number: row.place for row in found}
 
 
 def turns(connection: sa.Connection, owners: Iterable[str]) -> dict[str, float]:

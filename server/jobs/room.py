@@ -1,13 +1,18 @@
 """Whether one more job may wait: of all keys together, and of one key beside the others.
 
-No key may have more jobs waiting than places are left for all (the threshold of Choudhury and
-Hahne, IEEE/ACM Transactions on Networking 6(2), 1998, with a factor of 1): one key alone fills half
-of the queue, two a third each, and whoever comes next finds as many places as the greediest has. So
-no number has to be chosen, and nobody has to know who will come. What it is not: whose job runs
-next (queueing.py), or the counting (standing.py).
+A key may have twice as many jobs waiting as there are places left, the last quarter of all places
+aside (a threshold that moves, of Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
+1998); that quarter is for keys of which none waits. So one key alone fills half of the queue, two
+three tenths each, and after any number of greedy ones a quarter of all places is left to as many
+others. No number has to be chosen, and nobody has to know who will come. What it is not: whose job
+runs next (queueing.py), or the counting (standing.py).
 """
 
 from dataclasses import dataclass
+
+KEPT = 4
+"""One place of so many is for keys of which no job waits."""
+SHARE = 2
 
 
 class Full(Exception):
@@ -28,8 +33,7 @@ class ShareFull(Full):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """`most`: jobs that may wait; `of_a_key`: those of one key, 0 for as many as it leaves places
-    to all."""
+    """`most`: jobs that may wait; `of_a_key`: those of one key, 0 for as many as `share` says."""
 
     most: int
     of_a_key: int = 0
@@ -41,5 +45,10 @@ class Room:
         """
         if waiting >= self.most:
             raise QueueFull(waiting)
-        if own >= (self.of_a_key or max(1, self.most - waiting)):
+        if own >= (self.of_a_key or self.share(waiting)):
             raise ShareFull(own)
+
+    def share(self, waiting: int) -> int:
+        """How many of them one key may have."""
+        kept = -(-self.most // KEPT)
+        return max(1, SHARE * (self.most - waiting - kept))

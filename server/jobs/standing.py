@@ -6,21 +6,41 @@ the rows after a transaction that did not end well. What it is not: whose job is
 """
 
 import threading
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import sqlalchemy as sa
 
 from onbeat.server.jobs import queueing
 from onbeat.server.jobs.database import Database
+from onbeat.server.jobs.job import JobRequest
+from onbeat.server.jobs.key_queue import KeyQueue
 from onbeat.server.jobs.table import jobs
 
-WAITING = sa.select(jobs.c.owner, jobs.c.priority, jobs.c.number).where(jobs.c.state == "queued")
 
-Row = tuple[int, str, int]
-"""A job's number, owner, priority."""
+class Row(NamedTuple):
+    """What a job's place depends on."""
+
+    number: int
+    owner: str
+    priority: int
+    cost: float
+
+
+COLUMNS = [jobs.c[name] for name in Row._fields]
+WAITING = sa.select(*COLUMNS).where(jobs.c.state == "queued")
+
+
+def row_of(row: sa.Row[Any]) -> Row:
+    """Of a row that has these columns, and others too."""
+    return Row(row.number, row.owner, row.priority, row.cost)
+
+
+def row_for(number: int, request: JobRequest) -> Row:
+    return Row(number, request.owner, request.priority, float(request.frames))
 
 
 class Standing(Protocol):
@@ -30,8 +50,8 @@ class Standing(Protocol):
         """How many wait, and how many of them are `owner`'s, in a write under way."""
         ...
 
-    def places(self, rows: Sequence[Row]) -> list[int]:
-        """Of queued jobs; 1 is next."""
+    def places(self, rows: Sequence[Row]) -> dict[int, int]:
+        """By number, of those that are queued; 1 is next, and no two have the same."""
         ...
 
     def note(self, row: Row, *, queued: bool) -> None:
@@ -55,9 +75,9 @@ class InRows:
         total, mine = connection.execute(query).one()
         return int(total), int(mine)
 
-    def places(self, rows: Sequence[Row]) -> list[int]:
+    def places(self, rows: Sequence[Row]) -> dict[int, int]:
         with self._database.reading() as connection:
-            return queueing.positions(connection, rows)
+            return queueing.positions(connection, [row.number for row in rows])
 
     def note(self, row: Row, *, queued: bool) -> None:
         """Nothing is remembered."""
@@ -70,8 +90,7 @@ class InMemory:
         self._database = database
         self._lock = threading.Lock()
         self._loaded: int | None = None
-        self._queues: dict[str, list[tuple[int, int]]] = {}
-        """By owner: (-priority, number) of its jobs, next first."""
+        self._queues = defaultdict[str, KeyQueue](KeyQueue)
         with database.writing() as connection:
             self._load(connection)
 
@@ -80,15 +99,32 @@ class InMemory:
         known, now = self._waiting(), self._added()
         return sum(known.values()) + len(now), known.get(owner, 0) + now.count(owner)
 
-    def places(self, rows: Sequence[Row]) -> list[int]:
+    def places(self, rows: Sequence[Row]) -> dict[int, int]:
         if self._loaded != self._database.failures:
             with self._database.writing() as connection:
                 self._load(connection)
-        waiting, served = self._waiting(), dict[str, float]()
-        if len(waiting) > 1:
+        owners, served = self._waiting(), dict[str, float]()
+        if len(owners) > 1:
             with self._database.reading() as connection:
-                served = queueing.turns(connection, waiting)
-        return [queueing.place(self._rank(row), row[1], waiting, served) for row in rows]
+                served = queueing.turns(connection, owners)
+        turn = served.get(queueing.TURN, 0.0)
+        with self._lock:
+            starts = {owner: max(served.get(owner, turn), turn) for owner in self._queues}
+            found = ((row.number, self._place(row, starts)) for row in rows)
+            return {number: place for number, place in found if place is not None}
+
+    def _place(self, row: Row, starts: Mapping[str, float]) -> int | None:
+        """As queueing.positions has it."""
+        own = self._queues.get(row.owner)
+        rank = own.rank(row.number, row.priority) if own is not None else None
+        if own is None or rank is None:
+            return None
+        if len(self._queues) == 1:
+            return 1 + rank
+        before, oldest = own.tags[rank]
+        start = starts[row.owner] + before
+        others = ((o, queue) for o, queue in self._queues.items() if queue is not own)
+        return 1 + rank + sum(bisect_left(q.tags, (start - starts[o], oldest)) for o, q in others)
 
     def note(self, row: Row, *, queued: bool) -> None:
         self._database.after(_Note(self, row, queued))
@@ -100,42 +136,33 @@ class InMemory:
             return
         found = connection.execute(WAITING).all()
         with self._lock:
-            self._queues = {}
-            for owner, priority, number in found:
-                self._queues.setdefault(owner, []).append((-priority, number))
-            for queue in self._queues.values():
-                queue.sort()
+            self._queues.clear()
+            for row in found:
+                self._put(row_of(row), queued=True)
             self._loaded = failures
 
     def put(self, row: Row, queued: bool) -> None:
         """Idempotent."""
-        number, owner, priority = row
-        entry = (-priority, number)
         with self._lock:
-            queue = self._queues.setdefault(owner, [])
-            at = bisect_left(queue, entry)
-            there = at < len(queue) and queue[at] == entry
-            if queued and not there:
-                insort(queue, entry)
-            elif there and not queued:
-                del queue[at]
-            if not queue:
-                del self._queues[owner]
+            self._put(row, queued)
+
+    def _put(self, row: Row, queued: bool) -> None:
+        queue = self._queues[row.owner]
+        if queued:
+            queue.add(row.number, row.priority, row.cost)
+        else:
+            queue.remove(row.number, row.priority)
+        if not queue:
+            del self._queues[row.owner]
 
     def _added(self) -> list[str]:
         """Whose the jobs are that the write under way adds."""
         notes = (told for told in self._database.pending if isinstance(told, _Note))
-        return [note.row[1] for note in notes if note.queued]
+        return [note.row.owner for note in notes if note.queued]
 
     def _waiting(self) -> dict[str, int]:
         with self._lock:
             return {owner: len(queue) for owner, queue in self._queues.items()}
-
-    def _rank(self, row: Row) -> int:
-        """Among the jobs of its owner."""
-        number, owner, priority = row
-        with self._lock:
-            return max(1, bisect_right(self._queues.get(owner, []), (-priority, number)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

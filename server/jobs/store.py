@@ -23,7 +23,7 @@ from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, MAX_LOSSES, EndState, Jo
 from onbeat.server.jobs.leases import LeaseWatch
 from onbeat.server.jobs.room import Room
 from onbeat.server.jobs.rows import job_of, new_job, new_row, text_of, waited_of, waits
-from onbeat.server.jobs.standing import standing
+from onbeat.server.jobs.standing import COLUMNS, row_for, row_of, standing
 from onbeat.server.jobs.steady import Instant, now
 from onbeat.server.jobs.table import jobs
 from onbeat.server.jobs.together import Together
@@ -93,7 +93,7 @@ class JobStore:
             events.note(connection, job.number, 1, job.created_at, "queued", {})
             for write in beside:
                 write(connection, job)
-            self._standing.note((job.number, request.owner, request.priority), queued=True)
+            self._standing.note(row_for(job.number, request), queued=True)
             return job
 
         return self._together.run(work)
@@ -124,28 +124,24 @@ class JobStore:
 
     def delete(self, job_id: str) -> bool:
         """Forgets a job, whatever its state; False if unknown."""
-        what = (jobs.c.number, jobs.c.owner, jobs.c.priority)
-        gone = sa.delete(jobs).where(jobs.c.id == job_id).returning(*what)
+        gone = sa.delete(jobs).where(jobs.c.id == job_id).returning(*COLUMNS)
         with self.database.writing() as connection:
             row = connection.execute(gone).one_or_none()
             if row is not None:
                 events.forget(connection, row.number)
                 beside_jobs.forget(connection, job_id)
-                self._standing.note((row.number, row.owner, row.priority), queued=False)
+                self._standing.note(row_of(row), queued=False)
         return row is not None
 
     def position(self, job: Job) -> int | None:
-        """1 for the next to start; None unless queued."""
+        """1 for the next to start, and no other has it; None unless queued."""
         return self.positions([job])[job.id]
 
     def positions(self, found: Sequence[Job]) -> dict[str, int | None]:
         """`position` of each, by id."""
-        queued = [job for job in found if job.state == "queued"]
-        places: dict[str, int | None] = {job.id: None for job in found}
-        rows = [(job.number, job.request.owner, job.request.priority) for job in queued]
-        at = self._standing.places(rows) if queued else []
-        places.update({job.id: place for job, place in zip(queued, at, strict=True)})
-        return places
+        rows = [row_for(job.number, job.request) for job in found if job.state == "queued"]
+        places = self._standing.places(rows) if rows else {}
+        return {job.id: places.get(job.number) for job in found}
 
     def counts(self) -> dict[str, int]:
         """Jobs by state; states without jobs are 0."""
@@ -372,8 +368,7 @@ class JobStore:
         row = connection.execute(update).one_or_none()
         if row is not None:
             events.note(connection, row.number, row.events, self._clock(), kind, told)
-            place = (row.number, row.owner, row.priority)
-            self._standing.note(place, queued=row.state == "queued")
+            self._standing.note(row_of(row), queued=row.state == "queued")
         return row
 
     def _read(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:

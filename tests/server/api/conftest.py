@@ -45,7 +45,7 @@ class Server:
             body: dict[str, Any] = self.http.get(f"/v1/videos/{video_id}").json()
             return None if body["status"] in ("queued", "in_progress") else body
 
-        found: dict[str, Any] = until(look, seconds=20)
+        found: dict[str, Any] = until(look, seconds=120)
         return found
 
     def session(self, **body: Any) -> dict[str, Any]:

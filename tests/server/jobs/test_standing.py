@@ -15,10 +15,9 @@ from tests.server.jobs.test_turns import request
 
 
 def by_rows(store: JobStore, jobs: list[Job]) -> dict[str, int]:
-    rows = [(job.number, job.request.owner, job.request.priority) for job in jobs]
     with store.database.reading() as connection:
-        places = queueing.positions(connection, rows)
-    return {job.id: place for job, place in zip(jobs, places, strict=True)}
+        places = queueing.positions(connection, [job.number for job in jobs])
+    return {job.id: places[job.number] for job in jobs}
 
 
 def queued(store: JobStore) -> list[Job]:
@@ -29,6 +28,15 @@ def queued(store: JobStore) -> list[Job]:
 def agree(store: JobStore) -> None:
     jobs = queued(store)
     assert store.positions(jobs) == by_rows(store, jobs)
+    assert_each_once(store, jobs)
+
+
+def assert_each_once(store: JobStore, jobs: list[Job]) -> list[str]:
+    """Their ids by place."""
+    places = {place: job_id for job_id, place in store.positions(jobs).items()}
+    order = list(range(1, len(jobs) + 1))
+    assert sorted(p for p in places if p is not None) == order and len(places) == len(jobs)
+    return [places[place] for place in order]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -49,6 +57,33 @@ def test_places_are_those_of_the_rows(tmp_path: Path, seed: int) -> None:
         elif what == "delete" and waiting:
             store.delete(draw.choice(waiting).id)
         agree(store)
+    order = assert_each_once(store, queued(store))
+    assert claimed(store) == order
+    store.close()
+
+
+def claimed(store: JobStore) -> list[str]:
+    """All that wait, as they are taken."""
+    found = []
+    while (job := store.claim("me")) is not None:
+        found.append(job.id)
+    return found
+
+
+def test_places_are_the_order_of_claims(place: Path | str) -> None:
+    """Keys that ask for much and for little, in turn by frames, and the same after each claim."""
+    store, draw = JobStore(place), random.Random(1)
+    keys = "AAAAAABBCD"
+    for owner in keys:
+        store.add(request(owner, draw.randrange(-1, 2), 10 * draw.randrange(1, 4)))
+    for _ in range(2):
+        store.claim("me")
+    jobs = queued(store)
+    order = assert_each_once(store, jobs)
+    places = store.positions(jobs)
+    assert all(store.position(job) == places[job.id] for job in jobs), "asked for alone, too"
+    assert claimed(store) == order
+    assert store.positions(jobs) == dict.fromkeys(places), "who waits no more has no place"
     store.close()
 
 
