@@ -110,7 +110,7 @@ def _student(minutes: float, out: Path, seed: int, resume: bool, steps: int | No
 def _policy(minutes: float, out: Path, seed: int, resume: bool, steps: int | None) -> None:
     cover = load_cover(_needed(out / "cover" / "model.safetensors", "cover"))
     judge = Judge(attributes=attribute_loss(out).net, cover=cover)
-    student = _needed(out / "consistency" / "state.pt", "consistency")
+    student = student_of(out) or _needed(out / "sequences" / "state.pt", "teacher")
     train_policy(
         load_codecs(out),
         judge,
@@ -121,6 +121,13 @@ def _policy(minutes: float, out: Path, seed: int, resume: bool, steps: int | Non
         student=student,
         steps=steps,
     )
+
+
+def student_of(out: Path) -> Path | None:
+    """The checkpoint that policy gradients begin with: of the few-step stage, or of the sequences
+    where that stage was left out, which serves in few steps as it is; None if there is neither."""
+    found = [out / name / "state.pt" for name in ("consistency", "sequences")]
+    return next((path for path in found if path.exists()), None)
 
 
 def load_codecs(out: Path) -> Codecs:
@@ -149,8 +156,8 @@ def pack_weights(out: Path, target: Path, seed: int) -> Path:
     gradients count as long as the student that they began with has not been trained on."""
     stages = ("grpo", "consistency", "sequences", "pictures")
     found = [out / name / "state.pt" for name in stages if (out / name / "state.pt").exists()]
-    begun, student = out / "grpo" / STUDENT, out / "consistency" / "state.pt"
-    same = student.exists() and begun.exists() and filecmp.cmp(begun, student, shallow=False)
+    begun, student = out / "grpo" / STUDENT, student_of(out)
+    same = student and begun.exists() and filecmp.cmp(begun, student, shallow=False)
     if begun.exists() and not same:
         found = [path for path in found if path.parent != begun.parent]
     if not found:

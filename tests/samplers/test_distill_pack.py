@@ -43,3 +43,22 @@ def test_the_latest_stage_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert packed() == "consistency"
     shutil.rmtree(student.parent)
     assert packed() == "sequences"
+
+
+def test_policy_gradients_begin_with_what_is_served(tmp_path: Path) -> None:
+    assert route.student_of(tmp_path) is None
+    sequences = trained(tmp_path, "sequences")
+    assert route.student_of(tmp_path) == sequences
+    assert route.student_of(tmp_path) != trained(tmp_path, "consistency")
+    assert route.student_of(tmp_path) == tmp_path / "consistency" / "state.pt"
+
+
+def test_policy_gradients_without_the_few_step_stage_are_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route, "load_codecs", lambda out: (VideoCodec(), AudioCodec()))
+    student = trained(tmp_path, "sequences")
+    trained(tmp_path, "grpo")
+    shutil.copy(student, tmp_path / "grpo" / STUDENT)
+    found = route.pack_weights(tmp_path, tmp_path / "weights.safetensors", 1)
+    assert found.parent.name == "grpo"
