@@ -67,9 +67,10 @@ async def _response(
             return _through(front.artifacts, request, found, job_id, name, kind)
 
 
-def gone(what: str) -> ApiError:
+def gone(what: str, param: str | None = None) -> ApiError:
     """Of a job or a recording whose file was removed."""
-    return ApiError(410, "content_gone", f"The file of this {what} is not there any more.")
+    message = f"The file of this {what} is not there any more."
+    return ApiError(410, "content_gone", message, param=param)
 
 
 class HeldFile(MediaFile):

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from python_multipart.multipart import parse_options_header
 
 from onbeat.server.api.errors import ApiError, validated
+from onbeat.server.api.fields import Strict
 from onbeat.server.api.forms import read_form
 from onbeat.server.api.wording import shown
 
@@ -49,6 +50,17 @@ def json_or_form_body(
         return parsed
 
     return read
+
+
+class Nothing(Strict):
+    """The body of a route that needs none."""
+
+
+async def no_body(request: Request) -> None:
+    """A dependency: no body, or an empty JSON object. Raises ApiError 400, 415, 422."""
+    if await request.body():
+        expect_type(request, JSON_TYPE)
+        validated(Nothing, await read_json(request))
 
 
 def schema_of(model: type[BaseModel], *types: str) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
         if other is not None:
             message = f"{name}: given beside {other!r}, another name of it; allowed: one of both"
             return _entry(param, "repeated_field", message)
-        allowed = f"; allowed: {', '.join(field_names(inner))}" if inner else ""
+        allowed = f"; allowed: {', '.join(field_names(inner)) or 'none'}" if inner else ""
         return _entry(param, "unknown_field", f"{name}: unknown field{allowed}")
     if kind == "missing":
         return _entry(param, "missing_field", f"{name}: is required")

@@ -264,7 +264,7 @@ FrontDep = Annotated[Front, Depends(_front)]
 
 
 async def _session(front: FrontDep, session_id: str) -> Session:
-    """Ahead of the body and the query: an unknown session is 404 whatever comes with it."""
+    """Ahead of the body: an unknown session is 404 whatever comes in it."""
     return front.sessions.get(session_id)
 
 

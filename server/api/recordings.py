@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from onbeat.server.api.errors import ApiError, invalid, not_found
 from onbeat.server.api.fields import Number, Strict
 from onbeat.server.api.media import TapLike
+from onbeat.server.api.paging import PageQuery
 from onbeat.server.api.session import Session
 from onbeat.server.api.sessions import SessionManager
 from onbeat.server.config import Settings
@@ -24,7 +25,7 @@ from onbeat.server.jobs.keeping import NoRoom
 from onbeat.server.jobs.muxing import CONTAINER
 from onbeat.server.jobs.recording import RecordingWriter, Written
 from onbeat.server.jobs.recordings import RecordingInfo, RecordingStatus, RecordingStore
-from onbeat.server.vocabulary import new_id
+from onbeat.server.vocabulary import new_id, prompt_text
 from onbeat.webrtc.tap import EncodedSound, EncodedVideo
 
 log = logging.getLogger("onbeat.recording")
@@ -62,8 +63,18 @@ class RecordingView(BaseModel):
     seconds: float
     bytes: int
     created_at: int
+    prompt: str | None
+    """The session's words when it began; None of old ones."""
     url: str
     content_url: str
+
+
+class RecordingPage(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[RecordingView]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,14 +158,15 @@ class Recordings:
             height=session.ready.height,
             fps=session.rate.asked,
             created_at=int(time.time()),
+            prompt=prompt_text(session.prompt),
         )
         try:
             await asyncio.to_thread(self.store.write, info)
         except OSError as error:
             tap.close()
-            raise ApiError(
-                507, "insufficient_storage", f"It cannot be written: {error}."
-            ) from error
+            log.warning("recording %s cannot be written: %s", info.id, error)
+            message = f"It cannot be written: {error.strerror or 'see the log'}."
+            raise ApiError(507, "insufficient_storage", message) from error
         if session.state == "closed":
             tap.close()
             await asyncio.to_thread(self.store.remove, info.id)
@@ -247,10 +259,28 @@ class Recordings:
             raise not_found("recording", recording_id)
         return info
 
-    def all(self, session_id: str | None = None) -> list[RecordingView]:
-        """Oldest first; of one session, or of all."""
-        found = [info for info in self.store.all() if session_id in (None, info.session_id)]
-        return [self.view(self.get(info.id)) for info in found]
+    def page(self, query: PageQuery, session_id: str | None = None) -> RecordingPage:
+        """By age; of one session, or of all. Raises ApiError 404 for an unknown `after`."""
+        try:
+            found = self.store.page(
+                session_id=session_id,
+                after=query.after,
+                limit=query.limit + 1,
+                newest_first=query.newest_first,
+            )
+        except KeyError as error:
+            raise query.unknown("recording") from error
+        data = [self.view(self.get(info.id)) for info in found[: query.limit]]
+        return RecordingPage(
+            data=data,
+            first_id=data[0].id if data else None,
+            last_id=data[-1].id if data else None,
+            has_more=len(found) > query.limit,
+        )
+
+    def any_of(self, session_id: str) -> bool:
+        """Whether there is one of this session, which may have ended."""
+        return any(info.session_id == session_id for info in self.store.all())
 
     def view(self, info: RecordingInfo) -> RecordingView:
         url = f"/v1/recordings/{info.id}"

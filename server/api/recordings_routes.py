@@ -6,18 +6,14 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from onbeat.server.api.artifact_files import gone, recording_response, unreachable
-from onbeat.server.api.body import json_body, schema_of
+from onbeat.server.api.body import json_body, no_body, schema_of
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import FrontDep, SessionDep
 from onbeat.server.api.media_file import MediaFile
-from onbeat.server.api.recordings import RecordingCreate, RecordingView
+from onbeat.server.api.paging import PageDep
+from onbeat.server.api.recordings import RecordingCreate, RecordingPage, RecordingView
 
 router = APIRouter(tags=["recordings"])
-
-
-class RecordingList(BaseModel):
-    object: Literal["list"] = "list"
-    data: list[RecordingView]
 
 
 class RecordingDeleted(BaseModel):
@@ -42,18 +38,19 @@ async def create_recording(
 
 
 @router.get("/v1/sessions/{session_id}/recordings", operation_id="list_session_recordings")
-async def list_session_recordings(front: FrontDep, session_id: str) -> RecordingList:
-    """Of one session, oldest first; also after the session's end."""
-    found = front.recordings.all(session_id)
-    if not found:
+async def list_session_recordings(
+    front: FrontDep, session_id: str, query: PageDep
+) -> RecordingPage:
+    """Of one session by age, page by page; also after the session's end."""
+    if not front.recordings.any_of(session_id):
         front.sessions.get(session_id)
-    return RecordingList(data=found)
+    return front.recordings.page(query, session_id)
 
 
 @router.get("/v1/recordings", operation_id="list_recordings")
-async def list_recordings(front: FrontDep) -> RecordingList:
-    """Of all sessions, oldest first."""
-    return RecordingList(data=front.recordings.all())
+async def list_recordings(front: FrontDep, query: PageDep) -> RecordingPage:
+    """Of all sessions by age, page by page."""
+    return front.recordings.page(query)
 
 
 @router.get("/v1/recordings/{recording_id}", operation_id="get_recording")
@@ -61,7 +58,11 @@ async def get_recording(front: FrontDep, recording_id: str) -> RecordingView:
     return front.recordings.view(front.recordings.get(recording_id))
 
 
-@router.post("/v1/recordings/{recording_id}/stop", operation_id="stop_recording")
+@router.post(
+    "/v1/recordings/{recording_id}/stop",
+    operation_id="stop_recording",
+    dependencies=[Depends(no_body)],
+)
 async def stop_recording(front: FrontDep, recording_id: str) -> RecordingView:
     """Ends it; answers when its file is final, or the place for it cannot be reached."""
     return await front.recordings.stop(recording_id)

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 
-from onbeat.server.api.artifact_files import artifact_response
+from onbeat.server.api.artifact_files import artifact_response, gone, unreachable
 from onbeat.server.api.body import FORM_TYPE, JSON_TYPE, json_body, json_or_form_body, schema_of
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.front import FrontDep
@@ -139,8 +139,9 @@ async def _file(front: FrontDep, source: Job) -> bytes:
             front.artifacts.read, source.id, "video", source.request.format
         )
     except FileNotFoundError as error:
-        message = "The file of this video is not there any more."
-        raise ApiError(410, "content_gone", message, param="video") from error
+        raise gone("video", param="video") from error
+    except OSError as error:
+        raise unreachable(error) from error
 
 
 def _input(front: FrontDep, source: Job) -> bytes | None:

@@ -5,18 +5,19 @@ the routes beyond the plain ones (video_more.py, video_events.py).
 """
 
 import asyncio
-from typing import Annotated, Literal
+import logging
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 
-from onbeat.server.api.artifact_files import artifact_response
-from onbeat.server.api.body import FORM_TYPE, JSON_TYPE, json_or_form_body, schema_of
+from onbeat.server.api.artifact_files import artifact_response, unreachable
+from onbeat.server.api.body import FORM_TYPE, JSON_TYPE, json_or_form_body, no_body, schema_of
 from onbeat.server.api.errors import ApiError, not_found
-from onbeat.server.api.fields import Strict
 from onbeat.server.api.front import FrontDep
 from onbeat.server.api.limits import served
 from onbeat.server.api.media_file import MediaFile
 from onbeat.server.api.once import REPLAYED, OnceDep
+from onbeat.server.api.paging import PageDep
 from onbeat.server.api.reference import packed_reference
 from onbeat.server.api.video_request import resolve
 from onbeat.server.api.video_schema import Video, VideoCreate, VideoDeleted, VideoPage
@@ -32,17 +33,13 @@ from onbeat.server.api.video_view import BaseDep, shown, shown_all
 from onbeat.server.jobs.formats import Variant
 from onbeat.server.jobs.job import Job
 
+log = logging.getLogger("onbeat.api")
+
 router = APIRouter(prefix="/v1/videos", tags=["videos"])
 
 INPUT = frozenset({"input_reference"})
 CreateDep = Annotated[VideoCreate, Depends(json_or_form_body(VideoCreate, INPUT))]
 PreferHeader = Annotated[str | None, Header(description="wait=SECONDS (RFC 7240)")]
-
-
-class PageQuery(Strict):
-    after: str | None = None
-    limit: Annotated[int, Query(ge=1, le=100)] = 20
-    order: Literal["asc", "desc"] = "desc"
 
 
 @router.post(
@@ -85,18 +82,17 @@ class Making:
 
 
 @router.get("", operation_id="list_videos")
-async def list_videos(
-    front: FrontDep, base: BaseDep, query: Annotated[PageQuery, Query()]
-) -> VideoPage:
+async def list_videos(front: FrontDep, base: BaseDep, query: PageDep) -> VideoPage:
     """Jobs by age, page by page."""
-    newest = query.order == "desc"
     try:
         found = await asyncio.to_thread(
-            front.store.page, after=query.after, limit=query.limit + 1, newest_first=newest
+            front.store.page,
+            after=query.after,
+            limit=query.limit + 1,
+            newest_first=query.newest_first,
         )
     except KeyError as error:
-        message = f"after: no video with id {query.after!r}"
-        raise ApiError(404, "video_not_found", message, param="after") from error
+        raise query.unknown("video") from error
     data = await shown_all(front, base, found[: query.limit])
     return VideoPage(
         data=data,
@@ -113,15 +109,24 @@ async def get_video(front: FrontDep, base: BaseDep, video_id: str, response: Res
 
 @router.delete("/{video_id}", operation_id="delete_video")
 async def delete_video(front: FrontDep, video_id: str) -> VideoDeleted:
-    """Ends the job if it runs, and removes it and its files."""
-    if not await asyncio.to_thread(front.store.delete, video_id):
-        raise not_found("video", video_id)
-    front.worker.stop_job(video_id)
-    await asyncio.to_thread(front.artifacts.remove, video_id)
+    """Ends the job if it runs, and removes it and its files; it is still there after a 503."""
+    had_ended = (await job_of(front, video_id)).ended
+    try:
+        if had_ended:
+            await asyncio.to_thread(front.artifacts.remove, video_id)
+        if not await asyncio.to_thread(front.store.delete, video_id):
+            raise not_found("video", video_id)
+        front.worker.stop_job(video_id)
+        if not had_ended:
+            await asyncio.to_thread(front.artifacts.remove, video_id)
+    except OSError as error:
+        if had_ended:
+            raise unreachable(error) from error
+        log.warning("files of %s may be left: %s", video_id, error)
     return VideoDeleted(id=video_id)
 
 
-@router.post("/{video_id}/cancel", operation_id="cancel_video")
+@router.post("/{video_id}/cancel", operation_id="cancel_video", dependencies=[Depends(no_body)])
 async def cancel_video(front: FrontDep, base: BaseDep, video_id: str, response: Response) -> Video:
     """Ends a job that waits or runs; 409 if it has ended already in another way."""
     after = await cancelled(front, await job_of(front, video_id))

@@ -65,9 +65,17 @@ def delete_video(video_id: str) -> Call[dict[str, Any]]:
     return Call(method="DELETE", path=f"/v1/videos/{video_id}", kind=dict)
 
 
-def list_videos(after: str | None, limit: int, order: str) -> Call[Page]:
-    params = _given({"after": after, "limit": limit, "order": order})
-    return Call(method="GET", path="/v1/videos", kind=Page, params=params, again=True)
+def list_videos(order: str) -> Call[Page[Video]]:
+    return _list("/v1/videos", Page[Video], order)
+
+
+def list_recordings(session_id: str | None, order: str) -> Call[Page[Recording]]:
+    path = "/v1/recordings" if session_id is None else f"/v1/sessions/{session_id}/recordings"
+    return _list(path, Page[Recording], order)
+
+
+def _list(path: str, kind: type[Page[T]], order: str) -> Call[Page[T]]:
+    return Call(method="GET", path=path, kind=kind, params={"order": order}, again=True)
 
 
 def create_session(prompt: str, options: Mapping[str, Any]) -> Call[Session]:
@@ -103,6 +111,14 @@ def start_recording(session_id: str, options: Mapping[str, Any]) -> Call[Recordi
 
 def stop_recording(recording_id: str) -> Call[Recording]:
     return Call(method="POST", path=f"/v1/recordings/{recording_id}/stop", kind=Recording)
+
+
+def get_recording(recording_id: str) -> Call[Recording]:
+    return Call(method="GET", path=f"/v1/recordings/{recording_id}", kind=Recording, again=True)
+
+
+def delete_recording(recording_id: str) -> Call[dict[str, Any]]:
+    return Call(method="DELETE", path=f"/v1/recordings/{recording_id}", kind=dict)
 
 
 def models() -> Call[dict[str, Any]]:

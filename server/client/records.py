@@ -1,11 +1,12 @@
 """What the server tells, as typed records. Fields that this version does not know are left out."""
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from onbeat.client.errors import VideoFailed
 
+T = TypeVar("T")
 ENDED = ("completed", "failed", "cancelled")
 
 
@@ -101,7 +102,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording of a session. `status`: recording, finishing, completed, failed."""
+    """A recording of a session. `status`: recording, finishing, completed, failed, expired."""
 
     id: str
     session_id: str
@@ -111,6 +112,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     frames: int = 0
     seconds: float = 0.0
     bytes: int = 0
+    created_at: int = 0
+    prompt: str | None = None
+    """The session's words when it began."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,12 +125,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a list of jobs."""
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """Some of a list of jobs or recordings."""
 
-    data: list[Video]
+    data: list[T]
     last_id: str | None = None
     has_more: bool = False
 
 
+Order = Literal["asc", "desc"]
+"""Of lists: oldest first, newest first."""
 Variant = Literal["video", "thumbnail", "spritesheet"]

@@ -10,7 +10,8 @@ import msgspec
 from onbeat.client import calls
 from onbeat.client.download import fetch, fetch_async
 from onbeat.client.events import EventReader
-from onbeat.client.records import Applied, Event, Recording, Session
+from onbeat.client.paging import every, every_async
+from onbeat.client.records import Applied, Event, Order, Recording, Session
 from onbeat.client.transport import AsyncTransport, Transport, lost, raise_for_refusal
 
 if TYPE_CHECKING:
@@ -91,6 +92,23 @@ class Sessions:
         """Ends one; its file is final then."""
         return self._transport.send(calls.stop_recording(recording_id))
 
+    def recordings(
+        self,
+        session_id: str | None = None,
+        *,
+        order: Order = "desc",
+        limit: int | None = None,
+    ) -> Iterator[Recording]:
+        """Those of a session, or of all, page by page as they are asked for."""
+        return every(self._transport.send, calls.list_recordings(session_id, order), limit)
+
+    def recording(self, recording_id: str) -> Recording:
+        return self._transport.send(calls.get_recording(recording_id))
+
+    def delete_recording(self, recording_id: str) -> None:
+        """Ends it and removes its file."""
+        self._transport.send(calls.delete_recording(recording_id))
+
     def download_recording(self, recording_id: str, target: str | Path | IO[bytes]) -> int:
         return fetch(self._transport, _file(recording_id), {}, target, None)
 
@@ -152,6 +170,22 @@ class AsyncSessions:
 
     async def stop_recording(self, recording_id: str) -> Recording:
         return await self._transport.send(calls.stop_recording(recording_id))
+
+    def recordings(
+        self,
+        session_id: str | None = None,
+        *,
+        order: Order = "desc",
+        limit: int | None = None,
+    ) -> AsyncIterator[Recording]:
+        """See `Sessions.recordings`; use `async for`."""
+        return every_async(self._transport.send, calls.list_recordings(session_id, order), limit)
+
+    async def recording(self, recording_id: str) -> Recording:
+        return await self._transport.send(calls.get_recording(recording_id))
+
+    async def delete_recording(self, recording_id: str) -> None:
+        await self._transport.send(calls.delete_recording(recording_id))
 
     async def download_recording(self, recording_id: str, target: str | Path | IO[bytes]) -> int:
         return await fetch_async(self._transport, _file(recording_id), {}, target, None)

@@ -3,16 +3,15 @@
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from onbeat.client import calls
 from onbeat.client.download import Progress, check_target, fetch, fetch_async
-from onbeat.client.records import Variant, Video
+from onbeat.client.paging import every, every_async
+from onbeat.client.records import Order, Variant, Video
 from onbeat.client.transport import AsyncTransport, Transport
 
-Order = Literal["asc", "desc"]
 Seen = Callable[[Video], object]
-PAGE = 100
 
 
 def _still(deadline: float | None, video: Video) -> None:
@@ -42,15 +41,7 @@ class Videos:
 
     def list(self, *, order: Order = "desc", limit: int | None = None) -> Iterator[Video]:
         """All jobs, or the first `limit`, page by page as they are asked for."""
-        after: str | None = None
-        left = limit
-        while left is None or left > 0:
-            size = PAGE if left is None else min(PAGE, left)
-            page = self._transport.send(calls.list_videos(after, size, order))
-            yield from page.data
-            if not page.has_more:
-                return
-            after, left = page.last_id, None if left is None else left - len(page.data)
+        return every(self._transport.send, calls.list_videos(order), limit)
 
     def cancel(self, video_id: str) -> Video:
         return self._send(calls.cancel_video(video_id))
@@ -123,20 +114,9 @@ class AsyncVideos:
     async def get(self, video_id: str) -> Video:
         return await self._send(calls.get_video(video_id))
 
-    async def list(
-        self, *, order: Order = "desc", limit: int | None = None
-    ) -> AsyncIterator[Video]:
+    def list(self, *, order: Order = "desc", limit: int | None = None) -> AsyncIterator[Video]:
         """See `Videos.list`; use `async for`."""
-        after: str | None = None
-        left = limit
-        while left is None or left > 0:
-            size = PAGE if left is None else min(PAGE, left)
-            page = await self._transport.send(calls.list_videos(after, size, order))
-            for video in page.data:
-                yield video
-            if not page.has_more:
-                return
-            after, left = page.last_id, None if left is None else left - len(page.data)
+        return every_async(self._transport.send, calls.list_videos(order), limit)
 
     async def cancel(self, video_id: str) -> Video:
         return await self._send(calls.cancel_video(video_id))

@@ -49,6 +49,8 @@ class RecordingInfo(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     bytes: int = 0
     reason: str | None = None
+    prompt: str | None = None
+    """The session's words when it began; None: it is older than this field."""
 
 
 class RecordingStore:
@@ -97,6 +99,19 @@ class RecordingStore:
         """Oldest first."""
         with self._lock:
             return sorted(self._all.values(), key=lambda info: info.created_at)
+
+    def page(
+        self, *, session_id: str | None, after: str | None, limit: int, newest_first: bool
+    ) -> list[RecordingInfo]:
+        """Up to `limit` of one session or of all, behind the one with id `after`. Raises KeyError
+        if that is not among them."""
+        found = [info for info in self.all() if session_id in (None, info.session_id)]
+        if newest_first:
+            found.reverse()
+        if after is not None:
+            places = {info.id: place for place, info in enumerate(found)}
+            found = found[places[after] + 1 :]
+        return found[:limit]
 
     def get(self, recording_id: str) -> RecordingInfo | None:
         with self._lock:

@@ -233,9 +233,11 @@ class JobWorker:
         except JobFailed as error:
             self._fail(attempt, error.code, str(error))
         except OSError as error:
-            self._out_of_room(attempt, str(error))
+            log.error("job %s: its result could not be written: %s", job.id, error)
+            self._out_of_room(attempt, error.strerror or "see the server's log")
         except Exception as error:
             if is_full(error):
+                log.error("job %s: the disk of the list of jobs is full", job.id)
                 self._out_of_room(attempt, "the disk of the list of jobs is full")
                 return
             if is_out_of_reach(error):
@@ -244,8 +246,8 @@ class JobWorker:
             self._fail(attempt, "internal_error", "The server failed on this job; see its log.")
 
     def _out_of_room(self, attempt: Attempt, reason: str) -> None:
-        """What was made goes first: on a full disk its room is what the row needs."""
-        log.error("job %s: its result could not be written: %s", attempt.job.id, reason)
+        """What was made goes first: on a full disk its room is what the row needs. reason: clients
+        are told it, so it names no place."""
         workspace.forget(self._artifacts.work, attempt.job.id)
         self._fail(attempt, "storage_failed", f"The result could not be written: {reason}.")
 

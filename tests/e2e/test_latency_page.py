@@ -23,6 +23,14 @@ def test_says_no_data_before_there_is_any(open_page: OpenPage) -> None:
     assert watched.page.is_visible("#sessions-none")
 
 
+LOWER = """async () => {
+  const { showTiles } = await import("/static/js/dashboard/tiles.js");
+  const overview = await (await fetch("/v1/overview")).json();
+  showTiles({ ...overview, ladder: { "1 of 2 steps": 1, full: 3 } });
+  return ["t-ladder", "t-ladder-sub"].map((id) => document.getElementById(id).textContent);
+}"""
+
+
 def test_shows_live_numbers(open_page: OpenPage, server: ServerProcess) -> None:
     preview = open_page("/#prompt=a+red+ball+over+the+sea&seed=7", width=500, height=600)
     preview.wait_state("Live")
@@ -40,6 +48,8 @@ def test_shows_live_numbers(open_page: OpenPage, server: ServerProcess) -> None:
         re.compile(r"p50[\s\S]+denois|\d+ ms"), timeout=PATIENCE
     )
     assert page.locator("#charts canvas").count() == 6
+    said = page.evaluate(LOWER)
+    assert said == ["1 of 4 lower", "1 stream: 1 of 2 steps; 3 streams: full"]
 
 
 def test_the_viewers_half_of_a_frame_is_known(open_page: OpenPage, server: ServerProcess) -> None:

@@ -81,28 +81,80 @@ def test_latency_page_is_accessible(open_page: OpenPage, axe: str) -> None:
 
 
 FITS = "(width) => document.documentElement.scrollWidth <= width"
-CUT = """() => {
-  document.getElementById("state-text").textContent = "Live";  // longer ones end in dots
-  return [...document.querySelectorAll(".segments span, #state-text")]
-    .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).map((e) => e.textContent);
-}"""
+CUT = """() => [...document.querySelectorAll(".segments span, #state-text")]
+  .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).map((e) => e.textContent)"""
 OUT_OF_SIGHT = """() => [...document.querySelectorAll(".deck button, .deck input")]
   .filter((e) => e.checkVisibility()).map((e) => [e.id, e.getBoundingClientRect()])
   .filter(([, box]) => box.left < 4 || box.right > innerWidth - 4 || box.bottom > innerHeight)
   .map(([id]) => id)"""
+
+DECK_ROWS = """() => {
+  const shown = [...document.querySelectorAll(".deck > :not(.gap)")]
+    .filter((e) => e.checkVisibility()).map((e) => e.getBoundingClientRect());
+  const rows = shown.map((box) => Math.round((box.top + box.bottom) / 40));
+  return [...new Set(rows)].map((row) => rows.filter((other) => other === row).length);
+}"""
+VEILS = """async () => {
+  const { PHASES } = await import("/static/js/preview/wording.js");
+  const { live } = onbeat;
+  const [veil, pill] = ["veil", "state-text"].map((id) => document.getElementById(id));
+  const show = (phase) => {
+    live.phase = phase;
+    live.dispatchEvent(new CustomEvent("phase"));
+  };
+  const reason = "One more stream would make chunks late: 6 of 6 run, and other programs " +
+    "take most of the processor";
+  const was = live.phase;
+  const bad = [];
+  for (const [name, words] of Object.entries(PHASES)) {
+    show({ name, position: 12, until: Date.now() + 8e3, ...(words.text ? {} : { reason }) });
+    if (pill.scrollWidth > pill.clientWidth) bad.push(["cut", words.pill]);
+    if (!words.title) continue;
+    const box = veil.getBoundingClientRect();
+    const out = [...veil.children].filter((e) => e.checkVisibility()).filter((e) => {
+      const { top, bottom, left, right } = e.getBoundingClientRect();
+      return top < box.top || bottom > box.bottom || left < box.left || right > box.right;
+    });
+    if (out.length) bad.push([name, ...out.map((e) => e.id || e.className)]);
+  }
+  show(was);
+  return bad;
+}"""
+"""What does not fit into the picture, and which pill is cut, whatever is to be said."""
+OPENED = """() => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  for (const id of ["save-scene", "mix-add"]) document.getElementById(id)?.click();
+  return matchMedia("(pointer: coarse)").matches;
+}"""
+SMALL = """() => [...document.querySelectorAll("button, a, summary, input, select, .u-legend th")]
+  .filter((e) => e.checkVisibility() && !e.closest(".hint, .skip, .u-series:first-child"))
+  .map((e) => (["radio", "checkbox"].includes(e.type) ? e.closest("label") : e))
+  .map((e) => [e.id || e.textContent || e.ariaLabel, e.getBoundingClientRect()])
+  .filter(([, box]) => box.width < 44 || box.height < 44)
+  .map(([name, box]) => [name.trim(), Math.round(box.width), Math.round(box.height)])"""
+"""Links in running text are as high as the text."""
 
 
 def test_no_page_is_wider_than_its_window(open_page: OpenPage) -> None:
     pages = [open_page(path) for path in (SCENE, "/dashboard")]
     for watched in pages:
         watched.wait_state("Live", 60)
-    for width, height in ((320, 568), (390, 844), (844, 390), (1280, 800)):
+    for width, height in ((320, 568), (844, 390), (1280, 800), (1280, 757), (390, 844)):
         for watched in pages:
             watched.page.set_viewport_size({"width": width, "height": height})
             page, where = watched.page, f"{watched.page.url} fits {width} x {height}"
             until(partial(page.evaluate, FITS, width), 30, where)  # charts follow a moment later
             assert page.evaluate(CUT) == [], where
-        assert pages[0].page.evaluate(OUT_OF_SIGHT) == [], (width, height)
+        page = pages[0].page
+        assert page.evaluate(OUT_OF_SIGHT) == [], (width, height)
+        rows = page.evaluate(DECK_ROWS)
+        assert len(rows) == 1 or min(rows) > 1, f"a button is alone at {width} x {height}: {rows}"
+        assert page.evaluate(VEILS) == [], (width, height)
+    for watched in pages:  # and now by fingers
+        devtools = watched.page.context.new_cdp_session(watched.page)
+        devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        assert watched.page.evaluate(OPENED), "no coarse pointer"
+        assert watched.page.evaluate(SMALL) == [], watched.page.url
 
 
 def luminance(colour: str) -> float:

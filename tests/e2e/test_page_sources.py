@@ -114,6 +114,12 @@ def test_camera_that_is_not_allowed_is_said(open_page: OpenPage) -> None:
     watched.complaints.clear()  # the browser's own line about the file
 
 
+OTHER_STREAM = """() => {
+  onbeat.live.session.id = "session_other";
+  onbeat.live.dispatchEvent(new CustomEvent("session"));
+}"""
+
+
 def test_recording_runs_is_listed_saved_and_removed(
     open_page: OpenPage, server: ServerProcess
 ) -> None:
@@ -123,16 +129,21 @@ def test_recording_runs_is_listed_saved_and_removed(
     expect(page.locator("#rec")).to_be_visible(timeout=PATIENCE)
 
     def frames() -> int:
-        return int(server.get("/v1/recordings")["data"][-1]["frames"])
+        return int(server.get("/v1/recordings")["data"][0]["frames"])
 
     until(lambda: frames() > 10, 60, "ten recorded pictures")
     page.click("#record")
-    link = page.get_by_role("link", name=re.compile("Download Recording"))
+    called = r"the recording of \d\d:\d\d:\d\d: a red ball over the sea"
+    link = page.get_by_role("link", name=re.compile(f"Download {called}"))
     expect(link).to_be_visible(timeout=PATIENCE)
+    facts = page.locator("#recordings small")
+    expect(facts).to_have_text(re.compile(r"^\d\d:\d\d:\d\d, \d+ s, \d+\.\d MB, (MP4|WEBM)$"))
+    page.evaluate(OTHER_STREAM)
+    expect(facts).to_have_text(re.compile(", another stream$"), timeout=PATIENCE)
     with page.expect_download() as download:
         link.click()
     assert re.search(r"\.(mp4|webm)$", download.value.suggested_filename)
     assert len(download.value.path().read_bytes()) > 1000
-    page.get_by_role("button", name=re.compile("Remove Recording")).click()
+    page.get_by_role("button", name=re.compile(f"Remove {called}")).click()
     expect(page.locator("#record-none")).to_be_visible(timeout=PATIENCE)
     assert server.get("/v1/recordings")["data"] == []

@@ -176,6 +176,18 @@ def test_leaving_ends_the_session(open_page: OpenPage, server: ServerProcess) ->
     until(lambda: server.get("/v1/overview")["live"]["sessions"] == 0, 30, "the end of the session")
 
 
+WAITS = """async () => {
+  const { reckoned } = await import("/static/js/preview/phases.js");
+  const { sentence } = await import("/static/js/preview/wording.js");
+  let phase = { name: "starting" };
+  return [[0, 2], [19.5, 2], [45, 2], [46, 1]].map(([second, position]) => {
+    phase = reckoned({ name: "queued", position, estimate: 30 }, phase, 1000 * second);
+    return sentence(phase, 1000 * second).split(". ")[1];
+  });
+}"""
+"""What is said of an estimate that the server tells anew each time, and after a step forward."""
+
+
 def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) -> None:
     watched = open_page("/dashboard")
     refusal = {"error": {"message": "All 6 streams run.", "code": "capacity", "param": None}}
@@ -187,8 +199,23 @@ def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) ->
     watched.page.click("text=Preview")
     watched.wait_state("Waiting for a place")
     assert "1 stream before you." in watched.page.inner_text("#veil-text")
-    watched.page.unroute("**/v1/sessions")
+    queued = {"id": "session_line", "status": "queued", "prompt": RED, "seed": 7}
+    line = json.dumps(queued | {"queue_position": 1, "estimated_wait_s": 30, "recognised": None})
+    watched.page.route(
+        re.compile("/v1/sessions(/session_line)?$"),
+        lambda route: route.fulfill(status=201, body=line, content_type="application/json"),
+    )
+    counts = re.compile(r"You are next\. (About (?!30)\d+ s to go|It takes longer)")
+    expect(watched.page.locator("#veil-text")).to_have_text(counts, timeout=30_000)
+    assert watched.page.evaluate(WAITS) == [
+        "About 30 s to go",
+        "About 11 s to go",
+        "It takes longer than estimated: 45 s so far",
+        "About 30 s to go",
+    ]
+    watched.page.unroute_all()
     watched.wait_state("Live")
+    watched.complaints.clear()  # the browser's own line about the session that never was
 
 
 def test_killed_engine_comes_back_without_reload(

@@ -16,6 +16,9 @@ from tests.server.api.test_sessions import error_of
 from tests.server.jobs.s3_server import s3_server
 from tests.server.served import listening
 
+INSIDES = "prefix/video_1.mp4"
+"""What an error of a store says, and clients are not told."""
+
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
@@ -109,12 +112,27 @@ def test_a_bucket_that_fails_is_told(
     url = made(server)
 
     def unreachable(*_: object) -> None:
-        raise OSError("the object store failed: no route")
+        raise OSError(f"{INSIDES}: no route to {address}")
 
-    monkeypatch.setattr(server.front.artifacts, "find", unreachable)
-    answer = server.http.get(url)
-    refused(answer, 503, "storage_unreachable")
-    assert answer.headers["retry-after"] == "5"
+    video, artifacts = url.rpartition("/")[0], server.front.artifacts
+    with monkeypatch.context() as patch:
+        for name in ("find", "read", "remove", "publish"):
+            patch.setattr(artifacts, name, unreachable)
+        later = {"prompt": "a ball", "video": {"id": video.rpartition("/")[2]}}
+        for answer in (
+            server.http.get(url),
+            server.http.delete(video),
+            server.http.post("/v1/videos/extensions", json=later),
+        ):
+            refused(answer, 503, "storage_unreachable")
+            assert answer.headers["retry-after"] == "5"
+            assert INSIDES not in answer.text and address not in answer.text
+        lost = server.ended(server.video()["id"])
+        assert lost["error"]["code"] == "storage_failed"
+        assert lost["error"]["message"] == (
+            "The result could not be written: see the server's log."
+        )
+    assert server.http.delete(video).status_code == 200, "it is still there to be deleted"
 
 
 def test_without_room_no_job_is_taken(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """Recordings over HTTP: begun, listed, ended, downloaded in parts, deleted, refused."""
 
+import errno
 import io
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -163,6 +165,19 @@ def test_without_room_none_begins(
     assert server.http.get("/v1/recordings").json()["data"] == []
 
 
+def test_a_folder_that_cannot_be_written_is_not_named(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
+
+    session = server.session()
+    monkeypatch.setattr(server.front.recordings.store, "write", full)
+    answer = server.http.post(session["recordings_url"], json={})
+    assert answer.status_code == 507 and "No space left on device" in answer.text
+    assert str(tmp_path) not in answer.text
+
+
 def test_a_removed_folder_is_made_anew(server: Server, tmp_path: Path) -> None:
     """Viewers go on to get their numbers, and the next recording has its place."""
     session = server.session()
@@ -182,6 +197,35 @@ def test_wrong_bodies_and_ids(one_server: Server) -> None:
     assert one_server.http.delete("/v1/recordings/none").status_code == 404
     assert one_server.http.post("/v1/sessions/none/recordings", json={}).status_code == 404
     assert one_server.http.get("/v1/sessions/none/recordings").status_code == 404
+
+
+def test_lists_come_in_pages(one_server: Server) -> None:
+    server, made = one_server, []
+    for words in ("a red ball", "a blue ring", "a red ball"):
+        made.append(begun(server, server.session(prompt=words)))
+        server.http.post(f"{made[-1]['url']}/stop")
+    ids = [each["id"] for each in made]
+    first = server.http.get("/v1/recordings?limit=2").json()
+    assert [each["id"] for each in first["data"]] == [ids[2], ids[1]]
+    assert (first["first_id"], first["last_id"], first["has_more"]) == (ids[2], ids[1], True)
+    rest = server.http.get(f"/v1/recordings?after={ids[1]}&limit=100").json()
+    assert rest["data"][0]["id"] == ids[0] and rest["has_more"] is False
+    oldest = server.http.get(f"/v1/recordings?after={ids[0]}&order=asc").json()
+    assert [each["id"] for each in oldest["data"]] == ids[1:]
+    assert [each["prompt"] for each in oldest["data"]] == ["a blue ring", "a red ball"]
+    url = f"/v1/sessions/{made[0]['session_id']}/recordings"
+    own = server.http.get(url).json()
+    assert [each["id"] for each in own["data"]] == [ids[0]]
+    for path in ("/v1/recordings?after=none", f"{url}?after={ids[1]}"):
+        answer = server.http.get(path)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (
+            404,
+            "recording_not_found",
+            "after",
+        )
+    for query in ("limit=0", "limit=101", "order=up"):
+        assert server.http.get(f"/v1/recordings?{query}").status_code == 422
 
 
 def test_a_server_that_closes_leaves_whole_files(start_server: StartServer, tmp_path: Path) -> None:
@@ -224,7 +268,7 @@ def test_a_place_that_fails_keeps_nobody_from_stopping(
     fed(server, made)
 
     def away(*_: Any) -> None:
-        raise OSError("no route")
+        raise OSError("recording_1.webm: no route to http://10.1.2.3/bucket/prefix")
 
     with monkeypatch.context() as patch:
         patch.setattr(server.front.artifacts, "publish", away)
@@ -235,6 +279,7 @@ def test_a_place_that_fails_keeps_nobody_from_stopping(
         assert early.status_code == 409 and early.json()["error"]["code"] == "recording_not_ready"
         kept = server.http.delete(made["url"])
         assert kept.status_code == 503 and kept.json()["error"]["code"] == "storage_unreachable"
+        assert "bucket" not in kept.text
     store: RecordingStore = server.front.recordings.store
     assert store.settle() == 1
     assert server.http.get(made["content_url"]).status_code == 200

@@ -1,6 +1,8 @@
 """What can be read in two ways is refused: bytes that are no text, names given twice, other text
 encodings, values of another kind."""
 
+import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +109,48 @@ def test_queries_are_as_strict_as_bodies(
     error = error_of(answer)
     assert answer.status_code == 422 and error["param"] == param
     assert error["code"] == ("repeated_field" if "&" in path else "invalid_value")
+
+
+DOCUMENT = json.loads((Path(__file__).parents[3] / "docs" / "openapi.json").read_text())
+ROUTES = [(m, path) for path, item in DOCUMENT["paths"].items() for m in item]
+
+
+def test_no_route_takes_an_unknown_name_in_its_query(server: Server) -> None:
+    assert len(ROUTES) > 40
+    for method, path in ROUTES:
+        url = re.sub(r"{\w+}", "none", path)
+        answer = server.http.request(method, f"{url}?colour=1")
+        error = error_of(answer)
+        assert (answer.status_code, error["code"]) == (422, "unknown_field"), (method, path)
+        assert error["param"] == "colour" and "allowed: " in error["message"]
+    head = server.http.head("/v1/recordings/none/content?variant=zip")
+    assert head.status_code == 422
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(server: Server) -> None:
+    message = error_of(server.http.get("/v1/recordings?status=failed"))["message"]
+    assert message == "status: unknown field; allowed: after, limit, order"
+    message = error_of(server.http.get("/v1/overview?x=1"))["message"]
+    assert message == "x: unknown field; allowed: none"
+
+
+def test_what_may_be_posted_is_told_of_an_address_with_its_query(server: Server) -> None:
+    for method in ("OPTIONS", "GET"):
+        answer = server.http.request(method, "/whip?prompt=a+ball")
+        assert answer.status_code in (200, 204) and answer.headers["accept-post"]
+
+
+def test_a_route_without_a_body_takes_no_field(server: Server) -> None:
+    job = server.video(seconds="1")["id"]
+    recorded = server.http.post(server.session()["recordings_url"], json={}).json()
+    for url in (f"/v1/videos/{job}/cancel", f"{recorded['url']}/stop"):
+        answer = server.http.post(url, json={"foo": 1})
+        error = error_of(answer)
+        assert answer.status_code == 422 and error["code"] == "unknown_field", url
+        assert error["message"] == "foo: unknown field; allowed: none"
+        assert server.http.post(url, content=b"x").status_code == 415
+    assert server.http.get(recorded["url"]).json()["status"] == "recording"
+    assert server.http.post(f"{recorded['url']}/stop", json={}).status_code == 200
 
 
 def test_queries_that_are_right(server: Server) -> None:

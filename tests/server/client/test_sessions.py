@@ -26,6 +26,14 @@ def test_a_session_is_opened_steered_forked_and_closed(address: str) -> None:
         recording = client.sessions.record(session.id)
         assert recording.session_id == session.id and recording.status == "recording"
         assert client.sessions.stop_recording(recording.id).status in ("completed", "failed")
+        assert client.sessions.recording(recording.id).prompt == "a blue ball"
+        again = client.sessions.record(session.id)
+        client.sessions.stop_recording(again.id)
+        for found in (client.sessions.recordings(), client.sessions.recordings(session.id)):
+            assert [each.id for each in found] == [again.id, recording.id]
+        client.sessions.delete_recording(again.id)
+        one = client.sessions.recordings(order="asc", limit=1)
+        assert [each.id for each in one] == [recording.id]
         with pytest.raises(Refused) as refusal:
             client.sessions.steer(session.id, sharpness=1)
         assert refusal.value.param == "sharpness"
@@ -45,6 +53,10 @@ async def test_the_same_awaited(address: str) -> None:
                 break
         assert (await client.sessions.steer(session.id, seed=9)).revision == 1
         assert [each.seed for each in await client.sessions.list()] == [9]
+        made = await client.sessions.record(session.id)
+        assert (await client.sessions.recording(made.id)).prompt == "a red ball"
+        assert [each.id async for each in client.sessions.recordings()] == [made.id]
+        await client.sessions.delete_recording(made.id)
         with pytest.raises(Refused):
             await client.sessions.fork(session.id, sharpness=1)
         await client.sessions.close(session.id)

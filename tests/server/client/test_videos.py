@@ -97,7 +97,7 @@ async def test_many_are_rendered_at_once(address: str, tmp_path: Path) -> None:
 
 
 def test_lists_go_through_all_pages(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onbeat.client.videos.PAGE", 2)
+    monkeypatch.setattr("onbeat.client.paging.PAGE", 2)
     with OnbeatClient(address) as client:
         made = [client.videos.create("a red ball", seconds=0.2).id for _ in range(5)]
         assert [video.id for video in client.videos.list(order="asc")] == made

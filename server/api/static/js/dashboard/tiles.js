@@ -68,7 +68,7 @@ function sharing(o) {
   const full = Number(o.ladder?.full ?? 0);
   const all = levels.reduce((sum, [, n]) => sum + Number(n), 0);
   big("t-ladder", all ? (full === all ? "full" : `${count(all - full)} of ${count(all)} lower`) : "–", "", all && full < all ? "wait" : "good");
-  sub("t-ladder-sub", levels.map(([name, n]) => `${count(Number(n))} ${name}`).join(", ") || "no stream runs");
+  sub("t-ladder-sub", levels.map(([name, n]) => `${counted(Number(n), "stream")}: ${name}`).join("; ") || "no stream runs");
   const parts = [machine.front, machine.engine, machine.others];
   big("t-cpu", parts.every(known) ? fixed(100 * parts.reduce((a, b) => a + b, 0)) : "–", "%", machine.taken ? "bad" : "");
   sub("t-cpu-sub", parts.every(known) ? `front ${fixed(100 * machine.front)}, engine ${fixed(100 * machine.engine)}, other programs ${fixed(100 * machine.others)}` : "no data");
@@ -84,7 +84,6 @@ function gpu(found) {
   sub("t-gpu-sub", [found.name, memory, known(found.power_w) ? `${fixed(found.power_w)} W` : ""].filter(Boolean).join(", "));
 }
 
-/** @type {Record<string, string>} */
 /** @type {Record<string, [string, string?]>} */
 const ERRORS = { answers_5xx: ["failed answer"], logged: ["in the log", "in the log"], engine_restarts: ["restart"], jobs_failed: ["failed job"] };
 

@@ -10,7 +10,7 @@
 import { ApiError, call, forget } from "../shared/api.js";
 import { asPrompt } from "./mixture.js";
 import { Peer } from "./peer.js";
-import { afterFailure, connectedPhase, samePhase } from "./phases.js";
+import { afterFailure, connectedPhase, reckoned, samePhase } from "./phases.js";
 import { readReceiver } from "./receiver.js";
 import { relays } from "./relays.js";
 import { Steering } from "./steering.js";
@@ -70,8 +70,9 @@ export class Live extends EventTarget {
 
   /** @param {Phase} phase */
   #enter(phase) {
-    const same = samePhase(phase, this.phase);
-    this.phase = phase;
+    const next = reckoned(phase, this.phase, Date.now());
+    const same = samePhase(next, this.phase);
+    this.phase = next;
     if (!same) this.say("phase");
   }
 

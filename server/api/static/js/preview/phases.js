@@ -8,11 +8,20 @@ const FOR_EVER_S = 3600;
 /** The phases of refusals that are not for want of room. @type {Record<string, string>} */
 const UNREADY = { engine_starting: "warming", engine_failed: "failed" };
 
-/** @typedef {{name: string, reason?: string, param?: string | null, position?: number | null, estimate?: number | null, until?: number}} Phase */
+/** @typedef {{name: string, reason?: string, param?: string | null, position?: number | null, estimate?: number | null, until?: number, since?: number, ready?: number}} Phase */
 /** @typedef {{phase: Phase | null, seconds: number, gone?: boolean, problem?: {message: string, param: string | null}}} Plan */
 
 /** @param {Phase} a @param {Phase} b */
-export const samePhase = (a, b) => /** @type {const} */ (["name", "reason", "until", "position", "estimate"]).every((key) => a[key] === b[key]);
+export const samePhase = (a, b) => /** @type {const} */ (["name", "reason", "until", "position", "ready"]).every((key) => a[key] === b[key]);
+
+/** A wait that goes on keeps when it began and, in the same place, when it was to end: an estimate that is told anew each second would stay as it is, and only
+ * one that ends earlier counts. @param {Phase} phase as told @param {Phase} before the phase so far @param {number} now ms @returns {Phase} */
+export function reckoned(phase, before, now) {
+  if (phase.name !== "queued" || !phase.estimate) return phase;
+  const told = now + phase.estimate * 1000;
+  const known = before.name === phase.name && before.position === phase.position ? before.ready : undefined;
+  return { ...phase, since: before.since ?? now, ready: Math.min(known ?? told, told) };
+}
 
 /** The phase of a connected stream. @param {any} status the server's last "status" @param {boolean} resting @param {boolean} picture whether one was shown @returns {Phase} */
 export function connectedPhase(status, resting, picture) {

@@ -2,10 +2,13 @@
 /** Recording on the server, and the list of what was recorded. Offered where the session has the route for it. */
 import { ApiError, call, saveWithKey } from "../shared/api.js";
 import { byId, icon, make } from "../shared/dom.js";
-import { duration } from "../shared/format.js";
+import { clock, duration } from "../shared/format.js";
 import { toast } from "../shared/toast.js";
 
 const POLL_MS = 1000;
+const LISTED = 4;
+/** Recordings that are asked for: some of them may be expired. */
+const LOOKED_AT = 20;
 
 export class Recorder {
   /** @param {import("./live.js").Live} live */
@@ -55,20 +58,21 @@ export class Recorder {
     byId("record").hidden = byId("record-card").hidden = !this.#url;
     if (!this.#url) return;
     try {
-      this.#show((await call("GET", "/v1/recordings")).data);
+      const [own, all] = await Promise.all([call("GET", `${this.#url}?limit=1`), call("GET", `/v1/recordings?limit=${LOOKED_AT}`)]);
+      this.#show(own.data[0], all.data);
     } catch {
       // the stage tells that the server is away
     }
     if (this.id || this.waits) this.timer = setTimeout(() => this.refresh(), POLL_MS);
   }
 
-  /** @param {any[]} recordings oldest first */
-  #show(recordings) {
-    const mine = recordings.find(({ session_id, status }) => session_id === this.live.session?.id && status === "recording");
+  /** @param {any} own the newest of this stream, which alone may run @param {any[]} recordings of all streams, newest first */
+  #show(own, recordings) {
+    const mine = own?.status === "recording" ? own : null;
     this.#running(mine?.id ?? null, mine?.seconds);
     this.waits = recordings.some(({ status }) => status === "finishing");
-    const done = recordings.filter(({ status }) => !["recording", "expired"].includes(status)).slice(-4).reverse();
-    const shown = done.map(({ id, status }) => `${id} ${status}`).join();
+    const done = recordings.filter(({ status }) => !["recording", "expired"].includes(status)).slice(0, LISTED);
+    const shown = [this.live.session?.id, ...done.map(({ id, status }) => `${id} ${status}`)].join();
     if (this.shown !== shown) byId("recordings").replaceChildren(...done.map((recording) => this.#row(recording)));
     this.shown = shown;
     byId("record-none").hidden = done.length > 0;
@@ -87,10 +91,11 @@ export class Recorder {
 
   /** @param {any} recording */
   #row(recording) {
-    const { id, status, format, seconds, bytes, reason } = recording;
-    const words = [duration(seconds), `${(bytes / 1e6).toFixed(1)} MB`, String(format).toUpperCase()];
-    const name = `Recording, ${duration(seconds)}`;
-    const line = status === "completed" ? words.join(", ") : `${status}${reason ? `: ${reason}` : ""}`;
+    const { id, status, format, seconds, bytes, reason, prompt, session_id } = recording;
+    const [at, words] = [clock(recording.created_at), prompt ?? "Recording"];
+    const facts = status === "completed" ? [duration(seconds), `${(bytes / 1e6).toFixed(1)} MB`, String(format).toUpperCase()] : [`${status}${reason ? `: ${reason}` : ""}`];
+    const line = [at, ...facts, ...(session_id === this.live.session?.id ? [] : ["another stream"])].join(", ");
+    const name = `the recording of ${at}: ${words}`;
     const remove = make("button", { type: "button", className: "icon", "aria-label": `Remove ${name}`, title: "Remove" }, icon("close"));
     remove.addEventListener("click", async () => {
       await this.#try(() => call("DELETE", `/v1/recordings/${id}`));
@@ -98,7 +103,7 @@ export class Recorder {
     });
     const save = make("a", { className: "icon", href: recording.content_url, download: `onbeat-${id}.${format}`, "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
     save.addEventListener("click", (/** @type {MouseEvent} */ event) => saveWithKey(event, (message) => this.#fail(message)));
-    return make("li", { className: "job" }, make("p", {}, name), make("small", {}, line), make("div", { className: "actions" }, ...(status === "completed" ? [save, remove] : [remove])));
+    return make("li", { className: "job" }, make("p", { title: words }, words), make("small", {}, line), make("div", { className: "actions" }, ...(status === "completed" ? [save, remove] : [remove])));
   }
 
   /** @param {string} message "" takes it away */

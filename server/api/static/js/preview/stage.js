@@ -12,7 +12,7 @@ export class Stage {
     this.frame = this.video.parentElement;
     live.addEventListener("phase", () => this.showPhase());
     live.addEventListener("stream", (event) => this.#play(/** @type {CustomEvent} */ (event).detail));
-    setInterval(() => live.phase.until && this.showPhase(), 500);
+    setInterval(() => (live.phase.until || live.phase.ready) && this.showPhase(), 500);
     byId("veil-action").addEventListener("click", () => this.#act());
     byId("unmute").addEventListener("click", () => this.setMuted(false));
     byId("mute").addEventListener("click", () => this.setMuted(!this.video.muted));

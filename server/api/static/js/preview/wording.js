@@ -29,15 +29,22 @@ export const finish = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (
 const before = (position) => (position === 1 ? "You are next." : `${position - 1} ${position === 2 ? "stream" : "streams"} before you.`);
 
 /** @param {number} seconds */
-const wait = (seconds) => (seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`);
+const wait = (seconds) => (seconds < 90 ? `${Math.max(1, Math.ceil(seconds))} s` : `${Math.round(seconds / 60)} min`);
 
-/** What stands below the title. @param {import("./phases.js").Phase} phase */
-export function sentence(phase) {
+/** How long it still takes, or that it takes longer than it was to. @param {import("./phases.js").Phase} phase @param {number} now ms */
+function toGo({ since, ready }, now) {
+  if (!since || !ready) return "";
+  const left = (ready - now) / 1000;
+  return left > 0 ? `About ${wait(left)} to go. Your stream starts by itself.` : `It takes longer than estimated: ${wait((now - since) / 1000)} so far. Your stream starts by itself.`;
+}
+
+/** What stands below the title. @param {import("./phases.js").Phase} phase @param {number} [now] ms */
+export function sentence(phase, now = Date.now()) {
   const words = PHASES[phase.name];
   const parts = phase.reason ? [finish(phase.reason), words.todo ?? ""] : [words.text ?? ""];
   if (phase.position) parts.push(before(phase.position));
-  if (phase.estimate) parts.push(`About ${wait(phase.estimate)} to go. Your stream starts by itself.`);
-  const left = phase.until ? Math.ceil((phase.until - Date.now()) / 1000) : 0;
+  parts.push(toGo(phase, now));
+  const left = phase.until ? Math.ceil((phase.until - now) / 1000) : 0;
   if (left > 0 && left < 600) parts.push(`Trying again in ${left} s.`);
   return parts.filter(Boolean).join(" ");
 }

@@ -36,6 +36,13 @@ export function duration(seconds) {
   return m ? `${m} min ${s % 60} s` : `${s} s`;
 }
 
+/** An instant by the clock here; the day too unless it is today's. @param {number} unix seconds */
+export function clock(unix) {
+  const at = new Date(unix * 1000);
+  const time = at.toLocaleTimeString("en-GB");
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${time}`;
+}
+
 /** @param {unknown} value */
 export const count = (value) => (known(value) ? value.toLocaleString("en") : NONE);
 
