@@ -33,7 +33,7 @@ const wait = (seconds) => (seconds < 90 ? `${Math.max(1, Math.ceil(seconds))} s`
 
 /** How long it still takes, or that it takes longer than it was to. @param {import("./phases.js").Phase} phase @param {number} now ms */
 function toGo({ since, ready }, now) {
-  if (!since || !ready) return "";
+  if (since === undefined || ready === undefined) return "";
   const left = (ready - now) / 1000;
   return left > 0 ? `About ${wait(left)} to go. Your stream starts by itself.` : `It takes longer than estimated: ${wait((now - since) / 1000)} so far. Your stream starts by itself.`;
 }
