@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import SettingsConfigDict
 
 from onbeat.server.webhook_settings import WebhookSettings
+from onbeat.server.wording import reason, shown
 
 ENV_PREFIX = "ONBEAT_"
 CONFIG_VARIABLE = "ONBEAT_CONFIG"
@@ -180,8 +181,9 @@ def _describe(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return f"{field}: unknown setting; allowed: {', '.join(sorted(Settings.model_fields))}"
     hidden = error["input"] is not None and any(word in field for word in SECRET)
-    value = "the value given" if hidden else repr(error["input"])
-    return f"{field}: {value} is not allowed: {error['msg']}"
+    known = "unset" if error["input"] is None else shown(error["input"])
+    value = "the value given" if hidden else known
+    return f"{field}: {value} is not allowed; {reason(error)}"
 
 
 def resolve_threads(settings: Settings) -> tuple[int, int]:

@@ -79,11 +79,15 @@ def prepare_data_dir(settings: Settings) -> None:
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        there = next((each for each in settings.data_dir.absolute().parents if each.is_dir()), "/")
         raise SettingsError(
-            f"data_dir: {settings.data_dir} cannot be made ({error.strerror})"
+            f"data_dir: {settings.data_dir} cannot be made, as {there} takes no new folder "
+            f"({error.strerror}); choose another with --data-dir"
         ) from error
     if not os.access(settings.data_dir, os.W_OK | os.X_OK):
-        raise SettingsError(f"data_dir: {settings.data_dir} cannot be written to")
+        raise SettingsError(
+            f"data_dir: {settings.data_dir} cannot be written to; choose another with --data-dir"
+        )
 
 
 def database_of(settings: Settings) -> Path | str:

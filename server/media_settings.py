@@ -18,6 +18,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode
 
+from onbeat.server.wording import shown
+
 LEAST_PORT = 1024
 RELAY = re.compile(r"turns?:(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d{1,5})?(\?transport=(udp|tcp))?")
 """RFC 7065, 3.1."""
@@ -63,7 +65,7 @@ def _relays(values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         if not RELAY.fullmatch(value):
             allowed = "turn:HOST[:PORT][?transport=udp|tcp], turns:HOST[:PORT]"
-            raise ValueError(f"{value!r} is no TURN address; allowed: {allowed}")
+            raise ValueError(f"{shown(value)} is no TURN address; allowed: {allowed}")
     return values
 
 

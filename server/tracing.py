@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import onbeat
 from onbeat.server.config import SettingsError
+from onbeat.server.wording import shown
 
 NAME = "onbeat"
 
@@ -23,7 +24,8 @@ def start_tracing(endpoint: str) -> Callable[[], None]:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise SettingsError(
-            f"otlp_endpoint: {endpoint!r} needs OpenTelemetry; pip install onbeat[otel]"
+            f"otlp_endpoint: {shown(endpoint)} needs OpenTelemetry: pip install 'onbeat[otel]', "
+            f"in a clone pip install -c constraints.txt -e '.[otel]'"
         ) from error
     resource = Resource.create({"service.name": NAME, "service.version": onbeat.__version__})
     provider = TracerProvider(resource=resource)

@@ -54,4 +54,7 @@ def secret_bytes(text: str) -> bytes:
 def parse_networks(text: str) -> tuple[Network, ...]:
     """Networks separated by commas, as 10.0.0.0/8 or 127.0.0.1. Raises ValueError."""
     parts = filter(None, (part.strip() for part in text.split(",")))
-    return tuple(ipaddress.ip_network(part) for part in parts)
+    try:
+        return tuple(ipaddress.ip_network(part) for part in parts)
+    except ValueError as error:
+        raise ValueError(f"{error}; allowed: networks such as 10.0.0.0/8, 127.0.0.1") from error

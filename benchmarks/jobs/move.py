@@ -71,7 +71,7 @@ def measure(folder: Path, url: str, kills: int, lease: int) -> dict[str, Any]:
             dies = start(f"dies{kill}", SLOTS)
             for seed in range(2 * SLOTS):
                 dies.client.add(seed, FRAMES)
-            until_busy(store, f"dies{kill}")
+            until_busy(store, f"dies{kill}", lambda: None)
             mine = held_by(store, f"dies{kill}")
             dies.kill()
             at = time.time()

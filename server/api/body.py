@@ -15,7 +15,7 @@ from python_multipart.multipart import parse_options_header
 from onbeat.server.api.errors import ApiError, validated
 from onbeat.server.api.fields import Strict
 from onbeat.server.api.forms import read_form
-from onbeat.server.api.wording import shown
+from onbeat.server.wording import shown
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -15,8 +15,8 @@ from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from onbeat.server.api.wording import reason, shown
 from onbeat.server.jobs.database import is_out_of_reach
+from onbeat.server.wording import reason, shown
 
 log = logging.getLogger("onbeat.api")
 

@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from onbeat.server.api.errors import ApiError
-from onbeat.server.api.wording import shown
+from onbeat.server.wording import shown
 
 MAX_FIELDS = 64
 MAX_PART = 12 * 1024 * 1024

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onbeat.server.api.body_size import Body
 from onbeat.server.api.errors import ApiError, problem
 from onbeat.server.api.keys import missing_key
+from onbeat.server.wording import shown
 
 log = logging.getLogger("onbeat.api")
 
@@ -105,7 +106,7 @@ class Guard:
             return None
         if origin in self._origins:
             return None
-        message = f"origin: {origin!r} is not allowed; allowed: the server's own and loopback"
+        message = f"origin: {shown(origin)} is not allowed; allowed: the server's own and loopback"
         return ApiError(403, "origin_not_allowed", message, param="origin")
 
 

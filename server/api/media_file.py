@@ -10,7 +10,7 @@ from starlette.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
 from onbeat.server.api.errors import ApiError
-from onbeat.server.api.wording import shown
+from onbeat.server.wording import shown
 
 _ONE = r"[ \t]*(\d+-\d*|-\d+)[ \t]*"
 RANGES = re.compile(rf"bytes={_ONE}(,{_ONE})*", re.IGNORECASE)

@@ -6,6 +6,7 @@ that a name that changes its mind (DNS rebinding) gets nowhere else. What it is 
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ MAX_URL = 2000
 RESOLVE_SECONDS = 5.0
 PORTS = {"http": 80, "https": 443}
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+LABEL = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(?:\.{LABEL})*")
+NUMBER = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)")
+"""A host whose last part is a number is an IPv4 address, in one of its forms, or nothing (WHATWG
+URL, 3.5)."""
 
 
 class BadTarget(ValueError):
@@ -31,7 +37,7 @@ class Unresolved(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A URL taken apart. `host` is as in the URL, without brackets."""
+    """A URL taken apart. `host` in one form: lower case, without brackets or a dot at the end."""
 
     scheme: str
     host: str
@@ -53,7 +59,7 @@ def parse_target(url: str) -> Target:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise BadTarget(f"no URL ({error}); allowed: https://host/path") from error
+        raise BadTarget("no URL; allowed: https://host:port/path, port from 1 to 65535") from error
     if parts.scheme not in PORTS or not host:
         raise BadTarget("allowed: an address that begins with https:// or http://")
     if parts.username is not None or parts.password is not None:
@@ -61,7 +67,23 @@ def parse_target(url: str) -> Target:
     if port == 0 or "\\" in url:
         raise BadTarget("allowed: a port from 1 to 65535, and no backslash")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(scheme=parts.scheme, host=host, port=port or PORTS[parts.scheme], path=path)
+    port = port or PORTS[parts.scheme]
+    return Target(scheme=parts.scheme, host=_host(host), port=port, path=path)
+
+
+def _host(given: str) -> str:
+    """In one form, so that what is checked is what is asked for. Raises BadTarget."""
+    host = given.removesuffix(".")
+    try:
+        if ":" in host and "%" not in host:
+            return str(ipaddress.IPv6Address(host))
+        if NUMBER.fullmatch(host):
+            return socket.inet_ntoa(socket.inet_aton(host))
+    except (ValueError, OSError) as error:
+        raise BadTarget("no address of a host; allowed: 192.0.2.7, [2001:db8::7]") from error
+    if not NAME.fullmatch(host):
+        raise BadTarget("allowed: a host's name of letters, digits and hyphens, or its address")
+    return host
 
 
 async def addresses(target: Target, allowed: Iterable[Network] = ()) -> list[Address]:
@@ -76,7 +98,8 @@ async def addresses(target: Target, allowed: Iterable[Network] = ()) -> list[Add
     networks = tuple(allowed)
     for address in result:
         if not is_public(address) and not _within(address, networks):
-            raise BadTarget(f"{target.host} is {address}, which is internal; allowed: public ones")
+            named = f"{address}, which is " if str(address) != target.host else ""
+            raise BadTarget(f"{target.host} is {named}internal; allowed: public ones")
     if not result:
         raise Unresolved(f"{target.host} has no address")
     return result

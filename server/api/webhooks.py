@@ -145,7 +145,7 @@ class Deliverer:
 
     async def _tell(self, webhook: Webhook) -> None:
         try:
-            job = await asyncio.to_thread(self._store.get, webhook.job_id)
+            job = webhook.deleted or await asyncio.to_thread(self._store.get, webhook.job_id)
             if job is not None:
                 await self._settle(webhook, await self._send(webhook, job))
         except Exception:  # its lease runs out, and it is tried again

@@ -45,6 +45,7 @@ def serve(
     from onbeat.server.load.http import RefusedError, Server
     from onbeat.server.load.report import html, shown
     from onbeat.server.load.run import Load, run
+    from onbeat.server.wording import shown as named
 
     load = Load(
         rate=rate,
@@ -65,7 +66,7 @@ def serve(
         alone = asyncio.run(run(target, replace(load, jobs=0.0))) if interference else None
         outcome = asyncio.run(run(target, load))
     except (RefusedError, OSError, ValueError) as error:
-        raise typer.BadParameter(f"{url} cannot be measured: {error}") from error
+        raise typer.BadParameter(f"url: {named(url)} cannot be measured: {error}") from error
     found = figures(outcome, alone)
     if report is not None:
         report.write_text(html(outcome, found, alone))

@@ -123,13 +123,17 @@ def download(
 @contextmanager
 def _client(server: str, api_key: str | None) -> Iterator["OnbeatClient"]:
     """A client whose errors are one line and exit code 1."""
-    from onbeat.client import OnbeatClient, OnbeatError
+    from onbeat.client import ConnectionFailed, OnbeatClient, OnbeatError
 
     try:
         with OnbeatClient(server, api_key=api_key) as client:
             yield client
     except BrokenPipeError:
         raise typer.Exit(1) from None
+    except ConnectionFailed as error:
+        hint = "is the server running? --server or ONBEAT_SERVER names its address"
+        print(f"onbeat jobs: {error}; {hint}", file=sys.stderr)
+        raise typer.Exit(1) from error
     except (OnbeatError, OSError) as error:
         print(f"onbeat jobs: {error}", file=sys.stderr)
         raise typer.Exit(1) from error

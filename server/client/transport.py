@@ -4,6 +4,7 @@ Two of the same: one blocks, one awaits. What it is not: which calls there are (
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ RETRIES = 2
 BUSY = (429, 502, 503, 504)
 MAX_PAUSE = 10.0
 FIRST_PAUSE = 0.5
+CREDENTIALS = re.compile(r"//\S*@")
+"""What an address may have before its host, and no message shows."""
 
 
 def base_of(address: str) -> str:
@@ -71,7 +74,7 @@ def raise_for_refusal(answer: httpx2.Response) -> None:
 def lost(error: httpx2.TransportError, address: object) -> OnbeatError:
     """A broken connection as an error of this client."""
     reason = str(error) or type(error).__name__
-    return ConnectionFailed(f"{address}: {reason}")
+    return ConnectionFailed(f"{CREDENTIALS.sub('//***@', str(address))}: {reason}")
 
 
 class Transport:

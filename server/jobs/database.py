@@ -159,14 +159,17 @@ def connect(text: str) -> sa.Engine:
     """Connections to the Postgres at a URL, made when they are wanted. Raises DatabaseError."""
     try:
         url = sa.make_url(text)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise DatabaseError("database_url: not a URL; allowed: postgresql://...") from error
     if url.drivername.partition("+")[0] not in SCHEMES:
         raise DatabaseError(f"database_url: {url.drivername!r}; allowed: postgresql://...")
     try:
         from onbeat.server.jobs import postgres
     except ModuleNotFoundError as error:
-        message = "database_url: Postgres needs the extra: pip install 'onbeat[postgres]'"
+        message = (
+            "database_url: Postgres needs an extra: pip install 'onbeat[postgres]', "
+            "in a clone pip install -c constraints.txt -e '.[postgres]'"
+        )
         raise DatabaseError(message) from error
     try:
         postgres.arguments(url)

@@ -200,6 +200,11 @@ def _turns_in_order(connection: sa.Connection) -> None:
     connection.execute(sa.text(f"CREATE INDEX jobs_by_turn ON jobs ({columns})"))
 
 
+def _webhooks_of_deleted(connection: sa.Connection) -> None:
+    """The end of a job is told though the job was deleted meanwhile."""
+    _add_column(connection, "webhooks", sa.Column("job_json", sa.LargeBinary))
+
+
 MIGRATIONS: list[Callable[[sa.Connection], None]] = [
     _first,
     _turns_beats_events,
@@ -208,4 +213,5 @@ MIGRATIONS: list[Callable[[sa.Connection], None]] = [
     _waits,
     _webhooks_due,
     _turns_in_order,
+    _webhooks_of_deleted,
 ]

@@ -16,6 +16,7 @@ from onbeat.server.config import SettingsError
 from onbeat.server.jobs.formats import SUFFIXES
 from onbeat.server.jobs.keeping import Limits
 from onbeat.server.jobs.result_store import Entry, RemoteFile
+from onbeat.server.wording import shown
 
 SIGNED_SECONDS = 3600
 PIECE = 8 << 20
@@ -34,12 +35,15 @@ class ObjectStore:
             import obstore
             from obstore.store import S3Store
         except ImportError as error:
-            message = f"artifacts: {url!r} needs the extra s3: pip install 'onbeat[s3]'"
+            message = (
+                f"artifacts: {shown(url)} needs the extra s3: pip install 'onbeat[s3]', "
+                "in a clone pip install -c constraints.txt -e '.[s3]'"
+            )
             raise SettingsError(message) from error
         parts = urlsplit(url)
-        if parts.scheme != "s3" or not parts.netloc:
-            allowed = "allowed: a folder, or s3://bucket or s3://bucket/prefix"
-            raise SettingsError(f"artifacts: {url!r}; {allowed}")
+        if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc:
+            allowed = "allowed: a folder, or s3://bucket or s3://bucket/prefix; keys in AWS_*"
+            raise SettingsError(f"artifacts: {shown(url)}; {allowed}")
         self._obstore: Any = obstore
         self._store: Any = S3Store(
             parts.netloc,

@@ -143,6 +143,8 @@ class RecordingStore:
 
     def check_room(self) -> None:
         """Raises NoRoom."""
+        if self._max <= 0:
+            raise NoRoom("This server takes no recordings: ONBEAT_RECORDINGS_MAX_MIB is 0.")
         size, free = self._used(), shutil.disk_usage(self._folder).free
         if self._max - size < LEAST_ROOM:
             raise NoRoom(

@@ -23,7 +23,7 @@ from onbeat.server.jobs.job import ENDED, MAX_ATTEMPTS, MAX_LOSSES, EndState, Jo
 from onbeat.server.jobs.leases import LeaseWatch
 from onbeat.server.jobs.room import Room
 from onbeat.server.jobs.rows import job_of, new_job, new_row, text_of, waited_of, waits
-from onbeat.server.jobs.standing import COLUMNS, row_for, row_of, standing
+from onbeat.server.jobs.standing import row_for, row_of, standing
 from onbeat.server.jobs.steady import Instant, now
 from onbeat.server.jobs.table import jobs
 from onbeat.server.jobs.together import Together
@@ -124,12 +124,12 @@ class JobStore:
 
     def delete(self, job_id: str) -> bool:
         """Forgets a job, whatever its state; False if unknown."""
-        gone = sa.delete(jobs).where(jobs.c.id == job_id).returning(*COLUMNS)
+        gone = sa.delete(jobs).where(jobs.c.id == job_id).returning(*jobs.c)
         with self.database.writing() as connection:
             row = connection.execute(gone).one_or_none()
             if row is not None:
                 events.forget(connection, row.number)
-                beside_jobs.forget(connection, job_id)
+                beside_jobs.forget(connection, job_of(row))
                 self._standing.note(row_of(row), queued=False)
         return row is not None
 

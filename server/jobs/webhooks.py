@@ -3,13 +3,15 @@
 The row is written with the job, and due once the job's row says that it has ended, so that no end
 is missed whatever dies in between. Several servers share the work by short leases. When it is due
 is measured on a clock that does not step (steady.py); on another machine, or after this one was
-started anew, by the wall clock. What it is not: the sending (api/webhooks.py).
+started anew, by the wall clock. A job that is deleted after its end is still told: the row has the
+job then, and goes once it is told. What it is not: the sending (api/webhooks.py).
 """
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 import sqlalchemy as sa
 
 from onbeat.server.jobs.job import ENDED, Job
@@ -37,6 +39,7 @@ webhooks = sa.Table(
     sa.Column("error", sa.Text),
     sa.Column("due_boot", sa.String(64)),
     sa.Column("due_at", sa.Float),
+    sa.Column("job_json", sa.LargeBinary),  # of a job that was deleted
     sa.Index("webhooks_due", "state", "next_at"),
 )
 
@@ -55,6 +58,12 @@ class Webhook:
     error: str | None
     due_boot: str | None = None
     due_at: float | None = None
+    job_json: bytes | None = None
+
+    @property
+    def deleted(self) -> Job | None:
+        """The job as it was when it was deleted; None if it was not."""
+        return None if self.job_json is None else msgspec.json.decode(self.job_json, type=Job)
 
 
 def beside(url: str) -> Callable[[sa.Connection, Job], None]:
@@ -92,8 +101,9 @@ def _due(now: Now) -> sa.Select[Any]:
     here = sa.and_(c.due_boot == now.steady.boot, c.due_at <= now.steady.seconds)
     by_wall = sa.or_(c.next_at <= now.wall, c.next_at > now.wall + LONGEST_DELAY)
     elsewhere = sa.and_(c.due_boot.is_distinct_from(now.steady.boot), by_wall)
-    pending = (c.state == "pending", sa.or_(here, elsewhere), jobs.c.state.in_(ENDED))
-    return sa.select(webhooks).join(jobs, jobs.c.id == c.job_id).where(*pending)
+    ended = sa.or_(jobs.c.state.in_(ENDED), c.job_json.is_not(None))
+    pending = (c.state == "pending", sa.or_(here, elsewhere), ended)
+    return sa.select(webhooks).outerjoin(jobs, jobs.c.id == c.job_id).where(*pending)
 
 
 def any_due(connection: sa.Connection, now: Now) -> bool:
@@ -125,6 +135,8 @@ def settle(
     values = {"attempts": webhook.attempts + 1, "state": state, "error": error} | (due or {})
     mine = webhooks.c.job_id == webhook.job_id
     connection.execute(sa.update(webhooks).where(mine).values(values))
+    if state != "pending":  # nobody can ask any more what became of a deleted job's
+        connection.execute(sa.delete(webhooks).where(mine, webhooks.c.job_json.is_not(None)))
 
 
 def of_jobs(connection: sa.Connection, ids: Collection[str]) -> dict[str, Webhook]:
@@ -133,5 +145,10 @@ def of_jobs(connection: sa.Connection, ids: Collection[str]) -> dict[str, Webhoo
     return {row.job_id: Webhook(**row._mapping) for row in rows}
 
 
-def forget(connection: sa.Connection, job_id: str) -> None:
-    connection.execute(sa.delete(webhooks).where(webhooks.c.job_id == job_id))
+def forget(connection: sa.Connection, job: Job) -> None:
+    """Of a job that is deleted, unless its end has still to be told."""
+    mine, open_ = webhooks.c.job_id == job.id, webhooks.c.state == "pending"
+    if job.ended:
+        kept = sa.update(webhooks).where(mine, open_)
+        connection.execute(kept.values(job_json=msgspec.json.encode(job)))
+    connection.execute(sa.delete(webhooks).where(mine, webhooks.c.job_json.is_(None)))

@@ -13,9 +13,11 @@ import pytest
 from tests.e2e.server_process import ServerProcess
 
 try:
-    from playwright.sync_api import Browser, sync_playwright
+    from playwright.sync_api import Browser, expect, sync_playwright
 
     from tests.e2e.chromium import Watched, launch
+
+    expect.set_options(timeout=60_000)  # what a hopeless wait is, on a busy machine too
 except ImportError:  # the fixture below says so
     sync_playwright = None  # type: ignore[assignment]
 
@@ -63,6 +65,7 @@ def open_page(server: ServerProcess, browser: "Browser") -> Iterator[OpenPage]:
 
     def open_one(path: str = "/", *, width: int = 1000, height: int = 760) -> Watched:
         context = browser.new_context(viewport={"width": width, "height": height})
+        context.set_default_timeout(60_000)
         watched = Watched(page=context.new_page(), origin=server.url)
         opened.append(watched)
         watched.page.goto(server.url + path)

@@ -44,7 +44,7 @@ def open_live(browser: Browser, url: str, prompt: str, *, width: int, height: in
     )
     page = context.new_page()
     page.goto(f"{url}/#prompt={prompt.replace(' ', '+')}&seed=7")
-    expect(page.locator("#state-text")).to_have_text("Live", timeout=30_000)
+    expect(page.locator("#state-text")).to_have_text("Live", timeout=60_000)
     return page
 
 

@@ -40,7 +40,7 @@ def test_an_example_runs(code: str, server: ServerProcess, tmp_path: Path) -> No
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=220,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     written = re.findall(r'"(\w+\.(?:mp4|webp))"', code)
@@ -57,7 +57,7 @@ def test_commands_of_curl_run(code: str, server: ServerProcess, tmp_path: Path) 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=220,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     for name in re.findall(r"-o (\w+\.mp4)", code):

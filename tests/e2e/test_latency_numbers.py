@@ -53,6 +53,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 def page(local: Local, browser: "Browser") -> Iterator["Page"]:
     """The latency page while one session is watched; one more is refused, one job has failed."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(1000 * PATIENCE)
     page = context.new_page()
     until(lambda: page.request.get(f"{local.url}/ready").ok)
     made = page.request.post(f"{local.url}/v1/sessions", data={"prompt": "a red ball"}).json()

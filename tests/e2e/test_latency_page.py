@@ -10,7 +10,7 @@ from tests.e2e.server_process import ServerProcess, until
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 30_000
+PATIENCE = 60_000
 """Milliseconds of a hopeless wait."""
 
 

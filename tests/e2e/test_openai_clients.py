@@ -22,7 +22,7 @@ PYTHONS = [sys.executable, *filter(None, os.environ.get("OPENAI_PYTHONS", "").sp
 @pytest.mark.parametrize("python", PYTHONS)
 def test_videos_work_with_the_client(python: str, server: ServerProcess) -> None:
     run = subprocess.run(
-        [python, str(SCRIPT), server.url], capture_output=True, text=True, timeout=110
+        [python, str(SCRIPT), server.url], capture_output=True, text=True, timeout=220
     )
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout.splitlines()[-1])

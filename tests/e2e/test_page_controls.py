@@ -14,7 +14,7 @@ from tests.e2e.server_process import ServerProcess, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-PATIENCE = 30_000
+PATIENCE = 60_000
 """Milliseconds of a hopeless wait."""
 RED = "a red ball over the sea"
 SCENE = "/#prompt=a+red+ball+over+the+sea&seed=7"
@@ -32,7 +32,7 @@ def session(watched: Watched, server: ServerProcess) -> Any:
 
 
 def reaches(watched: Watched, server: ServerProcess, field: str, wanted: Any) -> None:
-    until(lambda: session(watched, server)[field] == wanted, 30, f"{field} = {wanted}")
+    until(lambda: session(watched, server)[field] == wanted, 60, f"{field} = {wanted}")
 
 
 def heard(watched: Watched) -> None:
@@ -83,7 +83,7 @@ def test_seed_is_kept_or_drawn_anew_with_new_words(
     page.click("#lock")
     expect(page.locator("#seed-hint")).to_have_text("Drawn anew when the words change")
     page.get_by_role("button", name="Green star, snow").click()
-    until(lambda: session(watched, server)["seed"] != 7, 30, "another seed")
+    until(lambda: session(watched, server)["seed"] != 7, 60, "another seed")
     page.fill("#seed", "5000000000")
     page.press("#seed", "Tab")
     expect(page.locator("#seed-error")).to_contain_text("A whole number from 0 to 4294967295")
@@ -160,11 +160,11 @@ def test_a_is_kept_shown_while_held_and_taken_back(
     assert a_picture.evaluate("(video) => !video.paused && video.videoWidth > 0")
     page.click("#compare-adopt")
     expect(page.locator("#compare")).to_be_hidden(timeout=PATIENCE)
-    watched.wait_state("Live", 30)
+    watched.wait_state("Live")
     assert session(watched, server)["prompt"] == RED
     assert session(watched, server)["id"] != first
     expect(page.locator("#prompt")).to_have_value(RED)
-    until(lambda: len(server.get("/v1/sessions")["data"]) == 1, 30, "the end of the other one")
+    until(lambda: len(server.get("/v1/sessions")["data"]) == 1, 60, "the end of the other one")
 
 
 def test_a_is_let_go_with_its_stream(open_page: OpenPage, server: ServerProcess) -> None:
@@ -172,9 +172,9 @@ def test_a_is_let_go_with_its_stream(open_page: OpenPage, server: ServerProcess)
     keep_a(watched)
     watched.page.click("#compare-drop")
     expect(watched.page.locator("#compare")).to_be_hidden()
-    until(lambda: len(server.get("/v1/sessions")["data"]) == 1, 30, "the end of A")
+    until(lambda: len(server.get("/v1/sessions")["data"]) == 1, 60, "the end of A")
     watched.page.click("text=Latency")
-    until(lambda: not server.get("/v1/sessions")["data"], 30, "the end of B")
+    until(lambda: not server.get("/v1/sessions")["data"], 60, "the end of B")
 
 
 def test_numbers_and_watchers_are_shown(open_page: OpenPage) -> None:
@@ -200,9 +200,9 @@ def test_numbers_and_watchers_are_shown(open_page: OpenPage) -> None:
         "(all) => all.every((e) => !e.checkVisibility())"
     )
     watched.page.keyboard.press("k")
-    guest.wait_state("Paused", 30)
+    guest.wait_state("Paused")
     watched.page.click("text=Latency")
-    guest.wait_state("Ended", 30)
+    guest.wait_state("Ended")
 
 
 def test_window_modes_call_the_browser(open_page: OpenPage) -> None:
@@ -264,13 +264,13 @@ def test_failures_say_what_to_do(
         "**/v1/sessions", refuse if status else lambda route: route.abort("connectionrefused")
     )
     watched.page.click("text=Preview")
-    watched.wait_state(pill, 30)
+    watched.wait_state(pill)
     expect(watched.page.locator("#veil-text")).to_have_text(re.compile(words))
     if code == "invalid_value":
         expect(watched.page.locator("#prompt-error")).to_contain_text("is not allowed")
         watched.page.unroute("**/v1/sessions")
         watched.page.press("#prompt", "Control+Enter")
-        watched.wait_state("Live", 30)
+        watched.wait_state("Live")
     watched.complaints.clear()  # the browser's own lines about the failed requests
 
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 BUDGET_BYTES = 300_000
 SCENE = "/#prompt=a+red+ball+over+the+sea&seed=7"
-PATIENCE = 30_000
+PATIENCE = 60_000
 """Milliseconds of a hopeless wait."""
 PHONE = {"width": 390, "height": 844}
 MODULES = sorted((STATIC / "js").rglob("*.js"))
@@ -143,7 +143,7 @@ def test_no_page_is_wider_than_its_window(open_page: OpenPage) -> None:
         for watched in pages:
             watched.page.set_viewport_size({"width": width, "height": height})
             page, where = watched.page, f"{watched.page.url} fits {width} x {height}"
-            until(partial(page.evaluate, FITS, width), 30, where)  # charts follow a moment later
+            until(partial(page.evaluate, FITS, width), 60, where)  # charts follow a moment later
             assert page.evaluate(CUT) == [], where
         page = pages[0].page
         assert page.evaluate(OUT_OF_SIGHT) == [], (width, height)

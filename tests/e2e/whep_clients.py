@@ -30,7 +30,7 @@ def post(url: str, offer: str, tries: int = TRIES) -> tuple[str, str]:
     headers = {"Content-Type": "application/sdp"}
     request = urllib.request.Request(url, offer.encode(), headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=100) as answer:
             location = urllib.parse.urljoin(url, answer.headers["Location"])
             return answer.read().decode(), location
     except urllib.error.HTTPError as error:
@@ -42,7 +42,7 @@ def post(url: str, offer: str, tries: int = TRIES) -> tuple[str, str]:
 
 def delete(url: str) -> None:
     request = urllib.request.Request(url, method="DELETE")
-    urllib.request.urlopen(request, timeout=20).close()
+    urllib.request.urlopen(request, timeout=100).close()
 
 
 async def play(url: str, prompt: str, seconds: float) -> dict[str, float]:

@@ -4,13 +4,13 @@ Results of browsers that nobody drives come back here too, by POST /result.
 """
 
 import functools
+import http.client
 import json
 import queue
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,10 +18,10 @@ from typing import Any
 
 from aioice.ice import get_host_addresses
 
-from tests.e2e.server_process import end, free_port
+from tests.e2e.server_process import end, reserved
 
 FOLDER = Path(__file__).parent
-READY_SECONDS = 60.0
+READY_SECONDS = 150.0
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -63,7 +63,8 @@ class Stage:
     """The process of stage.py. `settings` as in load_settings."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        self.port = free_port()
+        self._port = reserved()
+        self.port = int(self._port.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self.key = settings.get("api_key")
         self.log = folder / "stage.log"
@@ -82,7 +83,7 @@ class Stage:
             headers["Authorization"] = f"Bearer {self.key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
     def session(self) -> dict[str, Any]:
@@ -99,10 +100,11 @@ class Stage:
             try:
                 self.request("/ready")
                 return
-            except (urllib.error.URLError, ConnectionError):
+            except (OSError, http.client.HTTPException):
                 time.sleep(0.1)
         self.close()
         raise RuntimeError(f"the stage is not ready:\n{self.log.read_text()[-3000:]}")
 
     def close(self) -> None:
         end(self.process)
+        self._port.close()

@@ -17,7 +17,7 @@ from tests.e2e.interop.pattern import TONE, picture, tone
 from tests.e2e.interop.test_browser_clients import rising
 from tests.e2e.server_process import until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 RATE, SECONDS = 25, 4
 SECONDS_ALLOWED = 60
@@ -60,12 +60,13 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def push(
-    stage: Stage, session: dict[str, Any], film: Path, video: str, key: str = KEY
+    stage: Stage, session: dict[str, Any], film: Path, video: str, key: str = KEY, loop: int = 0
 ) -> list[str]:
-    """FFmpeg's command line."""
+    """FFmpeg's command line. `loop`: how often the file begins again, -1 for ever."""
     coding = f"-c:v libx264 -bf 0 -g 25 {video} -c:a libopus -ar 48000 -ac 2 -b:a 64k".split()
     target = ["-f", "whip", "-authorization", key, f"{stage.url}{session['whip_url']}"]
-    return [ffmpeg(), "-hide_banner", "-re", "-i", str(film), *coding, *target]
+    source = ["-stream_loop", str(loop), "-re", "-i", str(film)]
+    return [ffmpeg(), "-hide_banner", *source, *coding, *target]
 
 
 def test_ffmpeg_pushes_a_file(stage: Stage, session: dict[str, Any], film: Path) -> None:
@@ -93,7 +94,7 @@ def test_a_publisher_that_is_killed_makes_room_for_one_of_another_profile(
     stage: Stage, session: dict[str, Any], film: Path
 ) -> None:
     """The second sends High profile, which aiortc alone would not agree to."""
-    first = push(stage, session, film, "-preset ultrafast")
+    first = push(stage, session, film, "-preset ultrafast", loop=-1)
     with subprocess.Popen(first, stderr=subprocess.DEVNULL) as process:
         until(lambda: stage.seen(session["id"])["frames"] > 10, SECONDS_ALLOWED, "pictures")
         process.kill()

@@ -17,6 +17,14 @@ from tests.server.api.fake_engine import FakeEngine
 from tests.server.api.fake_media import FakeMedia
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long the server waits for its engine is for people; a busy machine takes longer."""
+    monkeypatch.setattr("onbeat.server.api.sessions.APPLY_SECONDS", 60.0)
+    monkeypatch.setattr("onbeat.server.api.sessions.OPEN_SECONDS", 60.0)
+    monkeypatch.setattr("onbeat.server.api.traces.ANSWER_SECONDS", 60.0)
+
+
 class Server:
     """A started application and its doubles."""
 
@@ -47,6 +55,12 @@ class Server:
 
         found: dict[str, Any] = until(look, seconds=120)
         return found
+
+    def now(self, **settings: Any) -> None:
+        """Other settings of sessions from now on: a short life that would end before a slow test
+        has begun."""
+        sessions = self.front.sessions
+        sessions._settings = sessions._settings.model_copy(update=settings)
 
     def session(self, **body: Any) -> dict[str, Any]:
         """A new session."""
@@ -100,7 +114,7 @@ def server(start_server: StartServer) -> Server:
     return start_server()
 
 
-def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 100.0) -> Any:
     """Waits for something to become true; what it became."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

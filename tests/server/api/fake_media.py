@@ -152,10 +152,10 @@ class FakePeer:
 
 
 class FakeMedia:
-    """`delay`: seconds that an answer takes."""
+    """`delay`: seconds that an answer takes; `held`: none is given until it is not."""
 
     def __init__(self, delay: float = 0.0) -> None:
-        self.delay = delay
+        self.delay, self.held = delay, False
         self.broadcasts: list[FakeBroadcast] = []
         self.peers: list[FakePeer] = []
         self.closed = False
@@ -182,6 +182,8 @@ class FakeMedia:
     ) -> FakePeer:
         self.check(offer, role)
         await asyncio.sleep(self.delay)
+        while self.held:
+            await asyncio.sleep(0.01)
         self.peers.append(FakePeer(on_message, sink))
         return self.peers[-1]
 

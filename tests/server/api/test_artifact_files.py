@@ -173,7 +173,6 @@ def test_a_slow_download_is_whole_and_keeps_nobody_waiting(start_server: StartSe
     part = artifacts.part(job_id, 9, "video")
     part.write_bytes(data)
     artifacts.publish(part, job_id, "video")
-    artifacts._limits = Limits(max_bytes=1)
     with served(server) as port, socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", port))
@@ -181,6 +180,7 @@ def test_a_slow_download_is_whole_and_keeps_nobody_waiting(start_server: StartSe
         slow.sendall(f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n\r\n".encode())
         got = slow.recv(1000)
         until(lambda: artifacts._held[job_id])
+        artifacts._limits = Limits(max_bytes=1)
         assert artifacts.tidy() == [], "a running download is not evicted"
         assert server.http.get(f"/v1/videos/{job_id}").status_code == 200
         while len(got.partition(b"\r\n\r\n")[2]) < len(data):

@@ -59,7 +59,7 @@ class Player:
         return str(answer.headers["location"])
 
     async def until(self, condition: Any) -> Any:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while not (value := condition()):
                 await asyncio.sleep(0.02)
         return value
@@ -69,7 +69,7 @@ class Player:
 
 
 async def test_pictures_sound_and_steering(address: str) -> None:
-    async with httpx2.AsyncClient(base_url=address) as http:
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
         made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
         player = Player()
         where = await player.join(http, made["duplex_url"])
@@ -82,15 +82,19 @@ async def test_pictures_sound_and_steering(address: str) -> None:
         ]
         status = await player.until(lambda: player.heard("status"))
         assert status[0]["engine_state"] == "ready"
-        live = (await http.get("/v1/overview")).json()["live"]
-        assert live["viewers"] == 1 and live["frames_due"] > 0
+        async with asyncio.timeout(60):
+            while True:
+                live = (await http.get("/v1/overview")).json()["live"]
+                if live["viewers"] == 1 and live["frames_due"] > 0:
+                    break
+                await asyncio.sleep(0.05)
         assert (await http.delete(where)).status_code == 200
         await player.pc.close()
         assert (await http.get(f"/v1/sessions/{made['id']}")).json()["viewers"] == 0
 
 
 async def test_a_plain_player(address: str) -> None:
-    async with httpx2.AsyncClient(base_url=address) as http:
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
         player = Player()
         await player.join(http, "/whep?prompt=a+green+square")
         await player.until(lambda: player.frames["video"] > 5)
@@ -98,7 +102,7 @@ async def test_a_plain_player(address: str) -> None:
 
 
 async def test_offers_that_no_peer_can_answer(address: str) -> None:
-    async with httpx2.AsyncClient(base_url=address) as http:
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
         made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
         for offer in ("v=0\r\n", "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n", "hello"):
             answer = await http.post(made["whep_url"], content=offer, headers=SDP)
@@ -109,7 +113,7 @@ async def test_offers_that_no_peer_can_answer(address: str) -> None:
 
 @pytest.mark.parametrize("kind", ["webm", "mp4"])
 async def test_a_recording_needs_no_viewer(address: str, kind: str) -> None:
-    async with httpx2.AsyncClient(base_url=address, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
         made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
         answer = await http.post(made["recordings_url"], json={"format": kind})
         assert answer.status_code == 201, answer.text
@@ -130,7 +134,7 @@ async def test_a_recording_needs_no_viewer(address: str, kind: str) -> None:
 
 
 async def test_who_looks_away_and_back_sees_pictures_again(address: str) -> None:
-    async with httpx2.AsyncClient(base_url=address, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
         made = (await http.post("/v1/sessions", json={"prompt": "a red ball"})).json()
         player = Player()
         await player.join(http, made["duplex_url"])
@@ -141,6 +145,5 @@ async def test_who_looks_away_and_back_sees_pictures_again(address: str) -> None
         player.channel.send(json.dumps({"type": "presence", "visible": True}))
         before = player.frames["video"]
         await player.until(lambda: player.frames["video"] > before + 10)
-        last = await player.until(lambda: player.heard("status")[-1:])
-        assert last[0]["link"]["level"] == 0
+        await player.until(lambda: player.heard("status")[-1]["link"]["level"] == 0)
         await player.pc.close()

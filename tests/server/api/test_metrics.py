@@ -82,6 +82,9 @@ def test_every_histogram_counts_the_events_of_a_scripted_run(server: Server) -> 
     until(lambda: counted.frames > 3 * CHUNK_FRAMES)
     until(lambda: scraped(server)[JOBS_DONE] == len(jobs))  # counted after their state is told
     server.engine.silent.set()
+    with server.engine._lock:  # no chunk is under way
+        given = sum(stream.chunk for stream in server.engine.streams.values())
+    until(lambda: len(counted.chunks) == given)
     for peer in server.media.peers:
         frames = [[4500 * n, 20.0, 5.0] for n in range(2 * CHUNK_FRAMES)]
         tell(server, peer, {"type": "stats", "rtt_ms": 8, "frames": frames})

@@ -221,7 +221,10 @@ def test_other_refusals(server: Server, kind: str) -> None:
     is_problem(http.post(joined.where, content=OFFER, headers=SDP), 405, "method_not_allowed")
 
 
-def test_too_many_requests_for_one_connection(start_server: StartServer) -> None:
+def test_too_many_requests_for_one_connection(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onbeat.server.api.ice_session.PATCH_RATE", 0.001)
     joined = Joined(start_server())
     answers = [joined.patch() for _ in range(200)]
     refused = next(answer for answer in answers if answer.status_code != 204)

@@ -62,7 +62,14 @@ def test_the_shape_of_the_overview(server: Server) -> None:
     made = server.session()
     server.http.post(made["duplex_url"], content=OFFER, headers={"content-type": "application/sdp"})
     server.ended(server.video()["id"])
-    body = until(lambda: (o := overview(server))["jobs"].get("completed") and o["sessions"] and o)
+
+    def whole() -> dict[str, Any] | None:
+        found = overview(server)
+        known = found["jobs"].get("completed") and found["live"]["frames_due"] and found["ladder"]
+        shown = known and found["sessions"] and found["sessions"][0]["stages_ms"]["denoise"]
+        return found if shown and found["first_frame_ms"]["p50"] is not None else None
+
+    body = until(whole)
     assert {"at", "uptime_s", "engine", "live", "batch", "stages_ms"} <= set(body)
     assert body["engine"]["state"] == "ready" and body["engine"]["pages_total"] == 64
     assert body["engine"]["capacity_streams"] == body["engine"]["calibrated_streams"] == 4
@@ -186,7 +193,7 @@ def test_the_overview_comes_as_events(start_server: StartServer, tmp_path: Any) 
 
     import asyncio
 
-    seen = asyncio.run_coroutine_threadsafe(read(), front._loop).result(10)
+    seen = asyncio.run_coroutine_threadsafe(read(), front._loop).result(100)
     assert seen[0]["at"] < seen[1]["at"] < seen[2]["at"]
 
 
@@ -203,7 +210,11 @@ def test_metrics(server: Server) -> None:
     made = server.session()
     server.http.patch(f"/v1/sessions/{made['id']}", json={"seed": 4})
     server.ended(server.video()["id"])
-    found = until(lambda: (s := samples(server)).get("onbeat_kv_pages") and s)
+    late = (
+        "onbeat_kv_pages onbeat_frames_generated_total onbeat_control_to_photon_seconds_count "
+        "onbeat_chunk_duration_seconds_count{denoise} onbeat_job_duration_seconds_count{completed}"
+    ).split()
+    found = until(lambda: (s := samples(server)) and all(map(s.get, late)) and s)
     assert found["onbeat_sessions_active"] == 1
     assert found["onbeat_frames_generated_total"] > 0
     assert found["onbeat_chunks_total{on_time}"] > 0

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from onbeat.server.api.targets import BadTarget, is_public, parse_target
+from onbeat.server.api.targets import BadTarget, addresses, is_public, parse_target
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,33 @@ def test_a_target_taken_apart() -> None:
     assert parse_target("http://[2606:4700::1]/").authority == "[2606:4700::1]"
 
 
-@pytest.mark.parametrize("url", ["http://a\r\nb/", "http://a/\x00", "http://a:99999/", "http://ä/"])
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://127.0.0.1.:80/", "127.0.0.1"),
+        ("http://2130706433/", "127.0.0.1"),
+        ("http://127.1./", "127.0.0.1"),
+        ("http://Example.com./", "example.com"),
+        ("http://[::FFFF:127.0.0.1]/", "::ffff:7f00:1"),
+    ],
+)
+def test_a_host_has_one_form(url: str, host: str) -> None:
+    assert parse_target(url).host == host
+
+
+async def test_an_address_is_not_said_to_be_itself() -> None:
+    with pytest.raises(BadTarget, match=r"^169\.254\.169\.254 is internal; allowed: public ones$"):
+        await addresses(parse_target("http://169.254.169.254/latest"))
+    with pytest.raises(BadTarget, match=r"^localhost is .+, which is internal"):
+        await addresses(parse_target("http://localhost/"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://a\r\nb/", "http://a/\x00", "http://a:99999/", "http://ä/", "https://exa%6dple.com/"]
+    + ["http://a..b/", "http://./", "http://999.1.1.1/", "http://1.2.3.4.5/", "http://-a.example/"]
+    + ["http://[fe80::1%25eth0]/", f"http://{'a' * 64}.example/", f"http://{'a.' * 127}example/"],
+)
 def test_none(url: str) -> None:
     with pytest.raises(BadTarget):
         parse_target(url)

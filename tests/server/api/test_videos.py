@@ -292,10 +292,12 @@ def test_one_key_cannot_fill_the_queue(start_server: StartServer) -> None:
 
 
 def test_a_lost_engine_starts_the_job_over_with_the_same_seed(start_server: StartServer) -> None:
-    server = start_server(engine=FakeEngine(job_chunk_seconds=0.02))
+    server = start_server()
+    server.engine.silent.set()
     made = server.video(seconds="2", seed=9)
     until(lambda: server.engine.streams)
     server.engine.crash()
+    server.engine.silent.clear()
     done = server.ended(made["id"])
     assert (done["status"], done["attempt"], done["seed"]) == ("completed", 2, 9)
     assert {stream.seed for stream in server.engine.opened("job")} == {9}

@@ -13,7 +13,7 @@ WHOLE = b"POST /hook HTTP/1.1\r\nhost: a\r\nwebhook-id: b\r\ncontent-length: 12\
 def _answer(url: str, sent: bytes) -> bytes:
     """What comes back for `sent`, after which the sender is gone."""
     at = urlsplit(url)
-    with socket.create_connection((at.hostname, at.port), timeout=30.0) as sender:
+    with socket.create_connection((at.hostname, at.port), timeout=100.0) as sender:
         sender.sendall(sent)
         sender.shutdown(socket.SHUT_WR)
         answer = b""

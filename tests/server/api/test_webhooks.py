@@ -229,6 +229,35 @@ def test_after_a_start_of_the_machine_the_wall_clock_counts(
     assert len(receiver.got) == 3, "no attempt is that far away"
 
 
+def test_a_job_that_is_deleted_after_its_end_is_still_told(
+    bench: Bench, receiver: Receiver
+) -> None:
+    receiver.answers = [(500, {}), (500, {}), (200, {})]
+    bench.end()
+    bench.look()
+    bench.store.delete(bench.job.id)
+    for delay in DELAYS[:3]:
+        bench.clock.now += 1.2 * delay
+        bench.look()
+    assert bench.outcomes == ["retry", "retry", "delivered"]
+    bodies = [json.loads(body) for _, body in receiver.got]
+    assert bodies[0] == bodies[1] == bodies[2] and bodies[2]["data"]["status"] == "cancelled"
+    assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 1
+    with bench.store.database.reading() as connection:
+        assert not webhooks.of_jobs(connection, [bench.job.id]), "nothing of it is kept"
+
+
+def test_a_job_that_is_deleted_before_its_end_tells_nobody(
+    bench: Bench, receiver: Receiver
+) -> None:
+    bench.store.delete(bench.job.id)
+    bench.clock.now += 100_000
+    bench.look()
+    assert not receiver.got
+    with bench.store.database.reading() as connection:
+        assert not webhooks.of_jobs(connection, [bench.job.id])
+
+
 def test_nobody_there_is_a_failure_like_others(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "http://127.0.0.1:9/hook")
     bench.end()
@@ -324,9 +353,23 @@ def test_a_webhook_survives_its_server(
     assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 1
 
 
+def test_a_password_in_an_address_is_not_repeated(one_server: Any) -> None:
+    for url in ("http://me:geheim@example.com/", "http://me:ge/heim@example.com/"):
+        body = {"prompt": "a ball", "webhook_url": url}
+        answer = one_server.http.post("/v1/videos", json=body)
+        assert answer.status_code == 422 and "heim" not in answer.text, answer.text
+
+
 @pytest.mark.parametrize(
     "url",
-    ["http://127.0.0.1/x", "http://localhost:8000/v1/videos", "https://[::1]/", "http://0/"]
+    [
+        "http://127.0.0.1./x",
+        "https://exa%6dple.com/",
+        "http://127.0.0.1/x",
+        "http://localhost:8000/v1/videos",
+        "https://[::1]/",
+        "http://0/",
+    ]
     + ["http://169.254.169.254/latest/meta-data", "ftp://example.com/", "hook", "http://", ""]
     + [
         "http://u:p@example.com/",

@@ -79,7 +79,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_player_hears_of_viewers_and_of_pauses(address: str) -> None:
-    with httpx2.Client(base_url=address, timeout=30) as http:
+    with httpx2.Client(base_url=address, timeout=100) as http:
         until(lambda: http.get("/ready").status_code == 200)
         made = http.post("/v1/sessions", json={"prompt": "a ball"}).json()
         where = http.post(made["whep_url"], content=OFFER, headers=SDP).headers["location"]
@@ -103,8 +103,8 @@ def test_a_player_hears_of_viewers_and_of_pauses(address: str) -> None:
         http.delete(other)
         until(lambda: len(only) == 2)
         http.delete(where)
-        reader.join(20)
-        second.join(20)
+        reader.join(100)
+        second.join(100)
         assert not reader.is_alive() and not second.is_alive(), "the streams end with the viewer"
         assert [name for name, _ in only] == ["viewercount", "viewercount"]
 
@@ -112,7 +112,7 @@ def test_a_player_hears_of_viewers_and_of_pauses(address: str) -> None:
 def read(url: str, heard: list[tuple[str, Any]]) -> None:
     """Events as (name, data), until the stream ends."""
     name = ""
-    with httpx2.stream("GET", url, timeout=30) as stream:
+    with httpx2.stream("GET", url, timeout=100) as stream:
         for line in stream.iter_lines():
             field, _, value = line.partition(":")
             if field == "event":

@@ -86,20 +86,23 @@ def test_a_session_that_ends_takes_its_publisher_along(server: Server) -> None:
 
 
 def test_a_session_that_ends_while_a_publisher_is_answered(start_server: StartServer) -> None:
-    server = start_server(media=FakeMedia(delay=0.3))
+    server = start_server()
+    server.media.held = True
     url = opened(server)
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(server.http.post, f"{url}/whip", content=OFFER, headers=SDP)
         until(lambda: server.front.publishers._joining)
         server.http.delete(url)
+        server.media.held = False
         assert late.result().status_code == 404
     assert server.media.peers[0].closed
 
 
 def test_a_session_lives_while_somebody_publishes(start_server: StartServer) -> None:
-    server = start_server(idle_session_seconds=0.2, pause_after_seconds=0.1)
+    server = start_server(pause_after_seconds=0.1)
     url = opened(server)
     where = join(server, f"{url}/whip").headers["location"]
+    server.now(idle_session_seconds=0.2)
     until(lambda: server.http.get(url).json()["status"] == "paused")
     session = server.front.sessions.get(url.rpartition("/")[2])
     until(lambda: session.lonely(server.front.sessions._loop.time()) > 1.0)

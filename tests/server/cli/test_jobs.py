@@ -87,10 +87,19 @@ def test_errors_are_one_line(address: str, tmp_path: Path) -> None:
 
 def test_no_server_is_one_line() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "onbeat.server", "jobs", "list", "--server", "http://127.0.0.1:9"],
+        [
+            sys.executable,
+            "-m",
+            "onbeat.server",
+            "jobs",
+            "list",
+            "--server",
+            "http://me:geheim@127.0.0.1:9",
+        ],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
     )
     assert run.returncode == 1 and run.stderr.count("\n") == 1
-    assert run.stderr.startswith("onbeat jobs: http://127.0.0.1:9: ")
+    assert run.stderr.startswith("onbeat jobs: http://***@127.0.0.1:9: ")
+    assert run.stderr.endswith("--server or ONBEAT_SERVER names its address\n")

@@ -239,7 +239,7 @@ class Killing:
         """Work folders that stay behind jobs that have ended."""
         work, began = self.folder / "data" / "work", time.monotonic()
         while count := sum(len(folders(work, video_id)) for video_id in ids):
-            if time.monotonic() - began > 20.0:
+            if time.monotonic() - began > PATIENCE:
                 return count
             time.sleep(0.02)
         return 0

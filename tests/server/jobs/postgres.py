@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 import sqlalchemy as sa
 
 from onbeat.server.jobs.database import connect
-from tests.e2e.server_process import free_port
+from tests.e2e.server_process import reserved
 
-START_SECONDS = 60.0
+START_SECONDS = 100.0
 
 
 class NoPostgres(Exception):
@@ -75,7 +75,6 @@ def _running(folder: Path) -> Iterator[str]:
     if user is not None:
         shutil.chown(data, user)
         folder.chmod(0o755)
-    port = free_port()
     init: list[str | Path] = [
         there / "initdb",
         "-D",
@@ -87,6 +86,8 @@ def _running(folder: Path) -> Iterator[str]:
         "--no-sync",
     ]
     subprocess.run(init, user=user, cwd="/", check=True, stdout=subprocess.DEVNULL)
+    holder = reserved()
+    port = holder.getsockname()[1]
     options = ["-h", "127.0.0.1", "-p", str(port), "-k", "", "-F"]
     with (folder / "postgres.log").open("wb") as log:
         server = subprocess.Popen(
@@ -102,7 +103,8 @@ def _running(folder: Path) -> Iterator[str]:
         yield url
     finally:
         server.send_signal(signal.SIGQUIT)  # nobody needs what is in it
-        server.wait(30)
+        server.wait(100)
+        holder.close()
 
 
 def _wait(url: str, server: "subprocess.Popen[bytes]") -> None:

@@ -34,4 +34,4 @@ def s3_server() -> Iterator[str]:
 def _make_bucket(address: str) -> None:
     import urllib.request
 
-    urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=20).close()
+    urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=100).close()

@@ -20,7 +20,7 @@ class Client:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=100) as answer:
                 found: bytes = answer.read()
         except http.client.HTTPException as error:  # killed in the middle of its answer
             raise ConnectionError(f"{method} {path}: {error!r}") from error

@@ -5,13 +5,14 @@ What it is not: the server's side (kill_target.py), or what is done with them (k
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e.server_process import free_port
+from tests.e2e.server_process import reserved
 from tests.server.jobs.kill_target import Order
 from tests.server.jobs.target_client import Client
 
@@ -55,11 +56,14 @@ class Zygote:
         command = [sys.executable, "-m", "tests.server.jobs.kill_target"]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        self._ports = list[socket.socket]()
 
     def start(self, settings: dict[str, Any], **more: Any) -> Target:
         """A server that is ready, unless it killed itself before."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        order = Order(settings=settings, port=free_port(), **more)
+        holder = reserved()
+        self._ports.append(holder)
+        order = Order(settings=settings, port=holder.getsockname()[1], **more)
         self._process.stdin.write(order.line() + "\n")
         self._process.stdin.flush()
         pid = int(self._process.stdout.readline())
@@ -70,5 +74,7 @@ class Zygote:
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
         self._process.stdout.close()
+        for holder in self._ports:
+            holder.close()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import ssl
 import threading
 import time
@@ -18,6 +17,7 @@ from onbeat.server.jobs import postgres as module
 from onbeat.server.jobs.database import Database, DatabaseError, is_out_of_reach, open_database
 from onbeat.server.jobs.store import JobStore
 from onbeat.server.jobs.table import job_turns
+from tests.e2e.server_process import reserved
 from tests.server.api.conftest import Server, started, until
 from tests.server.jobs.postgres import new_database
 from tests.server.jobs.test_turns import request
@@ -63,10 +63,8 @@ def test_what_an_address_says() -> None:
 
 
 def test_nobody_there_and_nobody_who_speaks() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(OperationalError, match="refused") as caught:
-        open_database(f"postgresql://127.0.0.1:{port}/x")
+    with reserved() as nobody, pytest.raises(OperationalError, match="refused") as caught:
+        open_database(f"postgresql://127.0.0.1:{nobody.getsockname()[1]}/x")
     assert is_out_of_reach(caught.value)
 
 

@@ -79,7 +79,7 @@ def test_texts_that_point_elsewhere_are_not_followed(
     began = time.monotonic()
     with pytest.raises(BadReference, match="cannot be read"):
         read(text.encode())
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 60.0
 
 
 @pytest.mark.parametrize("container", ["mp4", "mov", "matroska", "avi"])

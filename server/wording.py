@@ -1,6 +1,6 @@
 """The words of errors about values: what was given, as JSON has it, and what is allowed.
 
-What it is not: the errors themselves (errors.py), or any check.
+For requests (api/errors.py) and settings (config.py). What it is not: the errors, or any check.
 """
 
 import json
@@ -8,6 +8,12 @@ import re
 from typing import Any
 
 SHOWN_VALUE = 80
+LONGEST_URL = 2000
+CREDENTIALS = re.compile(
+    r"((?://|\b(?:turns?|stun):))"
+    r"(?:[^\s/?#]*@|[^\s/?#@\[\]]*:(?!\d{0,5}(?:[/?#\s'\"]|$))\S*@)"
+)
+"""What stands before the host of a URL; in the second form with a slash in the password."""
 
 _KINDS = {
     "text": ("string_type",),
@@ -17,6 +23,7 @@ _KINDS = {
     "true or false": ("bool_type", "bool_parsing"),
     "an object": ("dict_type", "model_type", "model_attributes_type", "mapping_type"),
     "a list": ("list_type", "tuple_type"),
+    "a path": ("path_type",),
     "text without halves of surrogate pairs": ("string_unicode",),
 }
 _ALLOWED = {kind: words for words, kinds in _KINDS.items() for kind in kinds}
@@ -41,9 +48,15 @@ def reason(error: Any) -> str:
     if kind in _ALLOWED:
         return f"allowed: {_ALLOWED[kind]}"
     if kind in _LIMITS:
-        return "allowed: " + _as_json(_LIMITS[kind].format(**error["ctx"]))
+        limits = {name: _plain(value) for name, value in error["ctx"].items()}
+        return "allowed: " + _as_json(_LIMITS[kind].format(**limits))
     text: str = error["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:]
+
+
+def _plain(value: Any) -> Any:
+    """2 for 2.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _as_json(words: str) -> str:
@@ -51,16 +64,24 @@ def _as_json(words: str) -> str:
     return re.sub(r"(?<!')\b(?:True|False|None)\b(?!')", lambda found: _NAMES[found[0]], words)
 
 
+def without_credentials(text: str) -> str:
+    """The beginning of a text; name and password in the addresses in it are stars."""
+    more = "@" if len(text) > LONGEST_URL else ""
+    return CREDENTIALS.sub(r"\1***@", text[:LONGEST_URL] + more)
+
+
 def shown(value: object) -> str:
-    """A value as it may appear in a message: short, quoted, printable, as JSON writes it."""
+    """A value as it may appear in a message: short, quoted, printable, as JSON writes it, and
+    without the credentials of addresses."""
     if isinstance(value, bytes):
         return f"a file of {len(value)} bytes"
     if isinstance(value, str):
-        text = repr(value[: SHOWN_VALUE + 1])
+        text = repr(without_credentials(value)[: SHOWN_VALUE + 1])
     else:
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=True)
         except (TypeError, ValueError, RecursionError):
             text = repr(value)
+        text = without_credentials(text)
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
