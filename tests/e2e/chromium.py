@@ -83,7 +83,7 @@ class Watched:
         if not request.url.startswith((self.origin, "blob:", "data:")):
             self.complaints.append(f"outside request: {request.url}")
 
-    def wait_state(self, text: str, seconds: float = 60) -> None:
+    def wait_state(self, text: str, seconds: float = 120) -> None:
         """Until the pill in the header says `text`."""
         expect(self.page.locator("#state-text")).to_have_text(text, timeout=1000 * seconds)
 
