@@ -102,7 +102,7 @@ class Guard:
         if self._local and name not in LOOPBACK:
             message = f"host: {host!r} is not allowed; allowed: {', '.join(sorted(LOOPBACK))}"
             return ApiError(403, "host_not_allowed", message, param="host")
-        if origin is None or urlsplit(origin).netloc == host or _hostname(origin) in LOOPBACK:
+        if origin is None or _netloc(origin) == host or _hostname(origin) in LOOPBACK:
             return None
         if origin in self._origins:
             return None
@@ -142,6 +142,14 @@ def preflight(path: str) -> dict[str, str]:
 
 def _is_preflight(method: str, headers: Headers) -> bool:
     return method == "OPTIONS" and "access-control-request-method" in headers
+
+
+def _netloc(address: str) -> str | None:
+    """None of what is no address, such as "http://[": as headers come from anybody."""
+    try:
+        return urlsplit(address).netloc
+    except ValueError:
+        return None
 
 
 def _hostname(address: str) -> str | None:

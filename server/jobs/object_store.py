@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from onbeat.server.config import SettingsError
 from onbeat.server.jobs.formats import SUFFIXES
@@ -40,10 +40,7 @@ class ObjectStore:
                 "in a clone pip install -c constraints.txt -e '.[s3]'"
             )
             raise SettingsError(message) from error
-        parts = urlsplit(url)
-        if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc:
-            allowed = "allowed: a folder, or s3://bucket or s3://bucket/prefix; keys in AWS_*"
-            raise SettingsError(f"artifacts: {shown(url)}; {allowed}")
+        parts = _parts(url)
         self._obstore: Any = obstore
         self._store: Any = S3Store(
             parts.netloc,
@@ -137,3 +134,15 @@ def _as_oserror(name: str) -> Iterator[None]:
     except BaseError as error:
         first = str(error).partition("\n")[0]
         raise OSError(f"{name}: the object store failed: {first}") from error
+
+
+def _parts(url: str) -> SplitResult:
+    """Raises SettingsError for what names no bucket, or holds keys."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc:
+        allowed = "allowed: a folder, or s3://bucket or s3://bucket/prefix; keys in AWS_*"
+        raise SettingsError(f"artifacts: {shown(url)}; {allowed}")
+    return parts

@@ -31,7 +31,8 @@ def test_a_public_bind_takes_any_name(start_server: StartServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example"]
+    "origin",
+    ["https://evil.example", "null", "http://127.0.0.1.evil.example", "http://[", "http://[::x]"],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
 def test_other_origins_are_refused(server: Server, origin: str, method: str) -> None:

@@ -83,7 +83,7 @@ def test_a_bucket_that_cannot_be_reached_is_an_error_of_files(
         artifacts.tidy()
 
 
-@pytest.mark.parametrize("address", ["http://x/y", "s3://", "s3:///x"])
+@pytest.mark.parametrize("address", ["http://x/y", "s3://", "s3:///x", "s3://["])
 def test_other_addresses_are_refused_by_name(address: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="artifacts: .*; allowed: a folder, or s3://bucket"):
         open_artifacts(load_settings(data_dir=tmp_path, artifacts=address))
