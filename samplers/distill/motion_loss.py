@@ -28,8 +28,8 @@ class MotionLoss:
     squared errors in frame sides."""
 
     net: CoverNet
-    places: float = 150.0
-    moves: float = 800.0
+    places: float = 300.0
+    moves: float = 1200.0
 
     def __call__(self, predicted: Tensor, d: Draw, clips: Clips) -> Tensor:
         """Scalar; `predicted` video x0 [b, s, n, 16, 256] of the draw `d`. A first chunk has no
