@@ -45,6 +45,8 @@ _NAMES = {"True": "true", "False": "false", "None": "null"}
 def reason(error: Any) -> str:
     """What is allowed instead, of one entry of pydantic's list of errors."""
     kind = error["type"]
+    if kind in ("too_long", "too_short") and isinstance(error.get("input"), str):
+        kind = f"string_{kind}"
     if kind in _ALLOWED:
         return f"allowed: {_ALLOWED[kind]}"
     if kind in _LIMITS:

@@ -80,7 +80,7 @@ class Report:
 
     def to_json(self) -> str:
         """One line; the schema is in docs/toybox.md."""
-        gates = verdicts(self.figures)
+        gates = verdicts(self.figures, asdict(self.sizes))
         return json.dumps(
             {
                 "schema": SCHEMA,
@@ -98,7 +98,7 @@ class Report:
     def to_text(self) -> str:
         """Figures, then gates, for people."""
         lines = [f"{name:<32}{value:>9.3f}" for name, value in self.figures.items()]
-        return "\n".join([*lines, "", *gate_lines(self.figures)])
+        return "\n".join([*lines, "", *gate_lines(self.figures, asdict(self.sizes))])
 
 
 def counted(generate: Generate, advance: Callable[[int], None]) -> Generate:

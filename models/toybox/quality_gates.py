@@ -17,32 +17,46 @@ class Gate:
     figure: str
     sense: Literal["min", "max"]
     limit: float
+    of: str
+    """What its figure is a share or a mean of."""
 
-    def passed(self, figures: Mapping[str, float]) -> bool | None:
-        """None if the figure was not measured."""
+    def passed(self, figures: Mapping[str, float], counts: Mapping[str, int]) -> bool | None:
+        """None if the figure was not measured, or of too few to judge by."""
         value = figures.get(self.figure)
-        if value is None or math.isnan(value):
+        if value is None or math.isnan(value) or self.too_few(counts):
             return None
         return value >= self.limit if self.sense == "min" else abs(value) <= self.limit
 
+    def too_few(self, counts: Mapping[str, int]) -> bool:
+        return counts[self.of] < LEAST[self.of]
 
-GATES = (
-    Gate(name="autoencoder PSNR, dB", figure="psnr", sense="min", limit=30.0),
-    Gate(name="all attributes right, 2 steps", figure="all_right", sense="min", limit=0.85),
-    Gate(name="the same, held-out", figure="held_out_all_right", sense="min", limit=0.70),
-    Gate(name="event F1 within 50 ms", figure="event_f1", sense="min", limit=0.8),
-    Gate(name="event median offset, ms", figure="event_offset_ms", sense="max", limit=25.0),
-    Gate(name="drift ratio, 1,000 frames", figure="drift_ratio_1000", sense="max", limit=1.3),
-    Gate(name="survival, 1,000 frames", figure="survival_1000", sense="min", limit=0.95),
-    Gate(name="steering, s", figure="steering_s", sense="max", limit=1.0),
-    Gate(name="Frechet, 2 over 20 steps", figure="frechet_2_over_teacher", sense="max", limit=1.1),
-    Gate(name="GRPO: gain in prompts", figure="grpo_gain", sense="min", limit=0.01),
-    Gate(name="GRPO: Frechet ratio", figure="grpo_frechet_ratio", sense="max", limit=1.1),
+
+LEAST = {"prompts": 24, "held_out": 24, "teacher": 8, "streams": 8, "changes": 8, "codec_clips": 4}
+"""Of each, so many have to be measured for a verdict."""
+_ROWS: tuple[tuple[str, str, Literal["min", "max"], float, str], ...] = (
+    ("autoencoder PSNR, dB", "psnr", "min", 30.0, "codec_clips"),
+    ("all attributes right, 2 steps", "all_right", "min", 0.85, "prompts"),
+    ("the same, held-out", "held_out_all_right", "min", 0.70, "held_out"),
+    ("event F1 within 50 ms", "event_f1", "min", 0.8, "streams"),
+    ("event median offset, ms", "event_offset_ms", "max", 25.0, "streams"),
+    ("drift ratio, 1,000 frames", "drift_ratio_1000", "max", 1.3, "streams"),
+    ("survival, 1,000 frames", "survival_1000", "min", 0.95, "streams"),
+    ("steering, s", "steering_s", "max", 1.0, "changes"),
+    ("Frechet, 2 over 20 steps", "frechet_2_over_teacher", "max", 1.1, "teacher"),
+    ("GRPO: gain in prompts", "grpo_gain", "min", 0.01, "prompts"),
+    ("GRPO: Frechet ratio", "grpo_frechet_ratio", "max", 1.1, "held_out"),
+)
+GATES = tuple(
+    Gate(name=name, figure=figure, sense=sense, limit=limit, of=of)
+    for name, figure, sense, limit, of in _ROWS
 )
 
 
-def verdicts(figures: Mapping[str, float]) -> list[dict[str, str | float | bool | None]]:
-    """One entry per gate; `passed` is null where nothing was measured."""
+def verdicts(
+    figures: Mapping[str, float], counts: Mapping[str, int]
+) -> list[dict[str, str | float | bool | None]]:
+    """One entry per gate; `passed` is null where nothing, or too little, was measured. counts: how
+    many of each name in LEAST."""
     return [
         {
             "gate": g.name,
@@ -50,7 +64,7 @@ def verdicts(figures: Mapping[str, float]) -> list[dict[str, str | float | bool 
             "value": finite(figures.get(g.figure)),
             "sense": g.sense,
             "limit": g.limit,
-            "passed": g.passed(figures),
+            "passed": g.passed(figures, counts),
         }
         for g in GATES
     ]
@@ -61,7 +75,7 @@ def finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else round(value, 4)
 
 
-def gate_lines(figures: Mapping[str, float]) -> list[str]:
+def gate_lines(figures: Mapping[str, float], counts: Mapping[str, int]) -> list[str]:
     """The gates as a table for people."""
     words = {True: "pass", False: "FAIL", None: "not measured"}
     lines = []
@@ -69,5 +83,8 @@ def gate_lines(figures: Mapping[str, float]) -> list[str]:
         value = figures.get(g.figure)
         shown = "-" if value is None else f"{value:.3f}"
         sign = ">=" if g.sense == "min" else "<="
-        lines.append(f"{g.name:<32}{shown:>9} {sign} {g.limit:<6g} {words[g.passed(figures)]}")
+        word = words[g.passed(figures, counts)]
+        if value is not None and g.too_few(counts):
+            word = f"too few {g.of.replace('_', ' ')} to judge"
+        lines.append(f"{g.name:<32}{shown:>9} {sign} {g.limit:<6g} {word}")
     return lines

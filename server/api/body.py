@@ -95,9 +95,25 @@ def parsed_json(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         message = f"The body is not valid JSON: byte {error.start} is not UTF-8."
         raise ApiError(400, "invalid_json", message) from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        message = "The body is not valid JSON: it is nested too deeply."
+        raise ApiError(400, "invalid_json", message) from error
+    except UnicodeEncodeError as error:
+        message = "The body is not valid JSON: a text has half of a surrogate pair."
+        raise ApiError(400, "invalid_json", message) from error
+    except json.JSONDecodeError as error:
         raise ApiError(400, "invalid_json", f"The body is not valid JSON: {error}.") from error
+    except _Twice as error:
+        message = f"The body is not valid JSON: {error}."
+        raise ApiError(400, "invalid_json", message) from error
+    except ValueError as error:  # of Python's limit on the digits of whole numbers
+        message = "The body is not valid JSON: a number has too many digits."
+        raise ApiError(400, "invalid_json", message) from error
     return data
+
+
+class _Twice(ValueError):
+    """A name stands twice in an object."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,7 +122,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in found if names.count(name) > 1)
-        raise ValueError(f"the name {shown(twice)} stands twice in one object")
+        raise _Twice(f"the name {shown(twice)} stands twice in one object")
     return found
 
 

@@ -1,4 +1,4 @@
-"""How large request bodies may be: announced, and counted as they arrive.
+"""How large request bodies may be, announced and as they arrive, and how long they may take.
 
 A body that is refused is read to its end before the answer, within bounds: a server that answers
 and closes while the client still sends makes its system discard the answer (RFC 9112, 9.6). What it
@@ -19,6 +19,10 @@ MEDIA_LIMIT = 12 * 1024 * 1024
 MEDIA_PATHS = re.compile(r"/v1/(sessions|videos(/(sync|edits|extensions))?)")
 DRAIN_BYTES = 64 * 1024 * 1024
 DRAIN_SECONDS = 10.0
+STALL_SECONDS = 30.0
+"""Longest wait for the next part of a body."""
+WHOLE_SECONDS = 300.0
+"""In which all of it has to arrive: 12 MiB at 40 kB a second."""
 
 
 def body_limit(path: str) -> int:
@@ -33,6 +37,7 @@ class Body:
         self._limit = body_limit(path)
         self._receive = receive
         self._seen = 0
+        self._until: float | None = None
         self._announced = headers.get("content-length", "0")
         chunked = "transfer-encoding" in headers
         self._over = not chunked and self._announced == "0"
@@ -47,8 +52,20 @@ class Body:
         return self._refusal()
 
     async def receive(self) -> Message:
-        """The next message. Raises ApiError 413 once more has arrived than is allowed."""
-        message = await self._next()
+        """The next message. Raises ApiError 413 once more has arrived than is allowed, 408 if the
+        body does not go on. After it one may wait for the client's end as long as one likes."""
+        if self._over:
+            return await self._next()
+        now = asyncio.get_running_loop().time()
+        if self._until is None:
+            self._until = now + WHOLE_SECONDS
+        seconds = max(0.0, min(STALL_SECONDS, self._until - now))
+        try:
+            async with asyncio.timeout(seconds):
+                message = await self._next()
+        except TimeoutError as error:
+            self._over = True  # nothing more of it is waited for
+            raise _stalled() from error
         if self._seen > self._limit:
             raise self._refusal()
         return message
@@ -73,3 +90,11 @@ class Body:
     def _refusal(self) -> ApiError:
         message = f"The body is too large; allowed: {self._limit} bytes."
         return ApiError(413, "body_too_large", message)
+
+
+def _stalled() -> ApiError:
+    message = (
+        "The body did not arrive in time; allowed: "
+        f"{STALL_SECONDS:g} s without any of it, {WHOLE_SECONDS:g} s for all."
+    )
+    return ApiError(408, "body_timeout", message, headers={"connection": "close"})

@@ -30,6 +30,7 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     406: "Not acceptable",
+    408: "Request timeout",
     409: "Conflict",
     410: "Gone",
     412: "Precondition failed",
@@ -90,22 +91,35 @@ def unavailable(
     code: str, message: str, *, retry_after: float = 1.0, queue_position: int | None = None
 ) -> ApiError:
     """503 with Retry-After, and the place in the queue where there is one."""
+    seconds = max(1, round(retry_after))
     return ApiError(
         503,
         code,
         message,
-        headers={"retry-after": str(max(1, round(retry_after)))},
-        extra={"retry_after": retry_after, "queue_position": queue_position},
+        headers={"retry-after": str(seconds)},
+        extra={"retry_after": seconds, "queue_position": queue_position},
     )
 
 
 def from_validation(errors: Sequence[Any], model: type[BaseModel] | None = None) -> ApiError:
     """422 from pydantic's list: the message is about the first, `errors` lists them all."""
-    found = [_described(error, model) for error in errors[:SHOWN_ERRORS]]
+    found = [_described(error, model) for error in _told(errors)[:SHOWN_ERRORS]]
     first = found[0]
     error = ApiError(422, first["code"], first["message"], param=first["param"])
     error.extra["errors"] = found
     return error
+
+
+def _told(errors: Sequence[Any]) -> list[Any]:
+    """Without lists that are called too short only because an entry of theirs is wrong."""
+    places = [error["loc"] for error in errors]
+
+    def follows(error: Any) -> bool:
+        loc = error["loc"]
+        inside = any(len(p) > len(loc) and p[: len(loc)] == loc for p in places)
+        return error["type"] == "too_short" and inside
+
+    return [error for error in errors if not follows(error)]
 
 
 def validated(model: type[BaseModel], data: object) -> Any:

@@ -120,6 +120,8 @@ def check_mode(body: SessionCreate, ready: EngineReady) -> None:
         raise ApiError(422, "unsupported_value", message, param="mode")
     if body.mode == "text-to-video" and body.motion_aware:
         raise invalid("motion_aware", True, "it belongs to mode 'video-to-video' alone")
+    if body.mode == "text-to-video" and body.fit != "cover":
+        raise invalid("fit", body.fit, "it belongs to mode 'video-to-video' alone")
 
 
 def check_strength(mode: str, value: float | None) -> None:

@@ -137,6 +137,6 @@ def _frames(seconds: float | None, count: int | None, fps: int, max_seconds: flo
     if count is None:
         return frames
     if seconds is not None and count != frames:
-        message = f"num_frames: {count} does not fit seconds {seconds:g}: {frames}"
+        message = f"num_frames: {count} does not fit seconds {seconds:g}; allowed: {frames}"
         raise ApiError(422, "invalid_value", message, param="num_frames")
     return count

@@ -69,7 +69,8 @@ class Viewers:
         )
         if oldest is None or time.monotonic() - oldest[1].since < UNFINISHED_KEEPS:
             self._count_refusal("viewers")
-            raise unavailable("capacity", f"{self._max} viewers are connected, the most allowed.")
+            many = "1 viewer is" if self._max == 1 else f"{self._max} viewers are"
+            raise unavailable("capacity", f"{many} connected, the most allowed.")
         session, viewer = oldest
         await self.leave(session, viewer)
 

@@ -75,9 +75,7 @@ def _video(
             sound = _sound(container, sample_rate, len(frames) * sample_rate // fps)
     except av.FFmpegError as error:
         kinds = ", ".join((*PICTURES, *VIDEOS))
-        raise BadReference(
-            f"reference: a file that cannot be read ({error}); allowed: {kinds}"
-        ) from error
+        raise BadReference(f"reference: a file that cannot be read; allowed: {kinds}") from error
     if not frames:
         raise BadReference("reference: a video without a frame; allowed: 1 frame or more")
     return np.stack(frames), sound

@@ -34,7 +34,7 @@ def read_tail(
             _to_the_end(container, seconds)
             sound = _sound(container, sample_rate, start, len(frames) * sample_rate // fps)
     except av.FFmpegError as error:
-        raise BadReference(f"video: a file that cannot be read ({error}); allowed: MP4") from error
+        raise BadReference("video: a file that cannot be read; allowed: MP4") from error
     return pack_reference(frames, sound, fps=fps, sample_rate=sample_rate)
 
 

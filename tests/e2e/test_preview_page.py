@@ -251,15 +251,37 @@ def test_renders_a_file(open_page: OpenPage) -> None:
     assert b"ftyp" in download.value.path().read_bytes()[:16]
 
 
+FULL = json.dumps(
+    {"error": {"message": "1 viewer is connected.", "code": "capacity"}, "retry_after": 1}
+)
+
+
 def test_watch_link_shows_the_same_stream(open_page: OpenPage) -> None:
     steering = open_page(scene(RED), width=500, height=700)
     steering.wait_state("Live")
     steering.page.keyboard.press("l")
     address = steering.page.input_value("#link-watch")
-    watching = open_page(address.removeprefix(steering.origin), width=500, height=700)
+    watching = open_page("/dashboard", width=500, height=700)
+    refused: list[str] = []
+
+    def refuse(route: Any) -> None:
+        refused.append(route.request.url)
+        route.fulfill(status=503, body=FULL, content_type="application/problem+json")
+
+    watching.page.route(re.compile("/whep"), refuse)
+    watching.page.goto(address)
+    watching.wait_state("Waiting for a place")
+    watching.page.evaluate(STATES)
+    tries = len(refused)
+    while len(refused) < tries + 2:
+        watching.page.wait_for_timeout(50)
+    assert watching.page.evaluate("states.every((s) => s === 'Waiting for a place')")
+    watching.page.unroute_all()
     watching.wait_state("Live")
     wait_picture(watching, flows=True)
     assert not watching.page.is_visible("#prompt")
+    assert all("503" in complaint for complaint in watching.complaints)
+    watching.complaints.clear()
 
 
 def test_a_link_to_no_stream_says_so(open_page: OpenPage) -> None:

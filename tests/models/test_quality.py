@@ -9,7 +9,7 @@ import torch
 from onbeat.models.toybox.quality import Sizes, Subject, counted, run_quality
 from onbeat.models.toybox.quality_events import SOUNDING
 from onbeat.models.toybox.quality_frechet import Features
-from onbeat.models.toybox.quality_gates import GATES, gate_lines, verdicts
+from onbeat.models.toybox.quality_gates import GATES, LEAST, gate_lines, verdicts
 from onbeat.models.toybox.quality_scenes import Said, said_scenes
 from onbeat.models.toybox.weights import load_attributes, load_video_codec
 from tests.models.quality_oracle import Oracle, grey
@@ -67,7 +67,8 @@ def test_the_truth_passes_and_grey_fails(features: Features, tmp_path: Path) -> 
     assert good.figures["before_all_right"] == 0.0
     assert good.figures["event_f1"] > good.figures["event_f1_shifted"] + 0.3
     report = json.loads(good.to_json())
-    passed = {g["figure"] for g in report["gates"] if g["passed"]}
+    judged = verdicts(good.figures, dict.fromkeys(LEAST, 1000))
+    passed = {g["figure"] for g in judged if g["passed"]}
     assert {"psnr", "all_right", "event_f1", "steering_s", "grpo_gain"} <= passed
     assert report["schema"] == "onbeat-quality-1" and report["survival"] == [1.0]
     assert report["sizes"]["frames"] == 100 and report["seed"] == 5
@@ -83,8 +84,16 @@ def test_lengths_are_whole_hundreds(features: Features) -> None:
 
 def test_gates_judge_by_their_sense_and_by_size() -> None:
     figures = {"psnr": 30.0, "event_offset_ms": -26.0, "steering_s": 1.0, "drift_ratio_1000": 1.31}
-    passed = {g["figure"]: g["passed"] for g in verdicts(figures)}
+    passed = {g["figure"]: g["passed"] for g in verdicts(figures, dict.fromkeys(LEAST, 1000))}
     assert passed["psnr"] is True and passed["steering_s"] is True
     assert passed["event_offset_ms"] is False and passed["drift_ratio_1000"] is False
     assert passed["all_right"] is None and len(passed) == len(GATES)
-    assert any("not measured" in line for line in gate_lines(figures))
+    assert any("not measured" in line for line in gate_lines(figures, LEAST))
+
+
+def test_nothing_is_judged_by_one_prompt() -> None:
+    figures = {"all_right": 1.0, "held_out_all_right": 1.0}
+    counts = LEAST | {"prompts": 1}
+    passed = {g["figure"]: g["passed"] for g in verdicts(figures, counts)}
+    assert passed["all_right"] is None and passed["held_out_all_right"] is True
+    assert any("too few prompts to judge" in line for line in gate_lines(figures, counts))

@@ -187,6 +187,21 @@ def test_bodies_that_are_none(server: Server, raw: bytes, status: int, code: str
 
 
 @pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"[" * 60_000, "nested too deeply"),
+        (b'{"prompt": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"seed": ' + b"9" * 5000 + b"}", "too many digits"),
+        (b'{"a": 1, "a": 2}', "the name 'a' stands twice"),
+    ],
+)
+def test_what_is_wrong_with_json_is_said_in_words(server: Server, raw: bytes, says: str) -> None:
+    headers = {"content-type": "application/json"}
+    message = error_of(server.http.post("/v1/sessions", content=raw, headers=headers))["message"]
+    assert says in message and "sys." not in message and "codec" not in message, message
+
+
+@pytest.mark.parametrize(
     "raw",
     [
         b'{"prompt": "a ball", "prompt": "a ring"}',

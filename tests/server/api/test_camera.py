@@ -60,6 +60,7 @@ def test_what_an_input_cannot_be_is_said(server: Server) -> None:
         (FILMED | {"strength": 0}, "strength"),
         (FILMED | {"strength": 1.01}, "strength"),
         ({"motion_aware": True}, "motion_aware"),
+        ({"fit": "contain"}, "fit"),
         (FILMED | {"fit": "stretch"}, "fit"),
     ):
         answer = server.http.post("/v1/sessions", json={"prompt": "a red ball"} | body)

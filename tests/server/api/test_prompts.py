@@ -30,7 +30,9 @@ def test_a_session_is_opened_with_weighted_texts(server: Server) -> None:
         ([{"text": "a", "weight": 0}], "prompt.0.weight", "above 0"),
         ([{"text": "a", "wieght": 1}], "prompt.0.wieght", "unknown field; allowed: text, weight"),
         ([{"weight": 1}], "prompt.0.text", "is required"),
+        ([{"text": "a"}, "b"], "prompt.1", "an object"),
         ({"text": "a"}, "prompt", "text"),
+        ("x" * 2001, "prompt", "at most 2000 characters"),
     ],
 )
 def test_all_refuse_the_same_prompts(
@@ -42,6 +44,7 @@ def test_all_refuse_the_same_prompts(
     error = error_of(answer)
     assert answer.status_code == 422 and error["param"] == param
     assert says in error["message"], error["message"]
+    assert len(answer.json()["errors"]) == 1, "one fault is told once"
     one_server.http.delete(f"/v1/sessions/{made['id']}")
 
 

@@ -116,7 +116,8 @@ export class Live extends EventTarget {
     }
     await this.#untilAdmitted();
     if (!this.session) return this.#join(); // it was left for another kind
-    if (!["reconnecting", "no-path"].includes(this.phase.name)) this.#enter({ name: "connecting" });
+    const stays = ["reconnecting", "no-path", ...(this.watching ? ["queued"] : [])]; // why it is tried again
+    if (!stays.includes(this.phase.name)) this.#enter({ name: "connecting" });
     this.picture = false;
     this.peer = new Peer(!this.watching, await servers, this.source);
     this.peer.addEventListener("message", (event) => this.#hear(/** @type {CustomEvent} */ (event).detail));
