@@ -48,6 +48,12 @@ def test_all_refuse_the_same_prompts(
     one_server.http.delete(f"/v1/sessions/{made['id']}")
 
 
+def test_long_names_are_cut(server: Server) -> None:
+    error = error_of(server.http.post("/v1/sessions", json={"prompt": "a", "x" * 3000: 1}))
+    assert error["code"] == "unknown_field" and error["param"] == "x" * 80 + "…"
+    assert len(error["message"]) < 600
+
+
 def test_unknown_fields_are_told_those_of_their_object(server: Server) -> None:
     error = error_of(server.http.post("/v1/sessions", json={"prompt": "a", "transition": "cut"}))
     assert error["param"] == "transition" and "allowed: prompt, model, mode" in error["message"]
