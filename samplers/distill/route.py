@@ -2,7 +2,7 @@
 
 What it is: which stage reads and writes which folder under `out`, and the packing of the weights
 file. What it is not: the stages. Route: ae, audio,
-attributes, cover, teacher, consistency, grpo, pack.
+attributes, cover, teacher, consistency, average, grpo, pack.
 """
 
 import filecmp
@@ -19,6 +19,7 @@ from onbeat.samplers.distill.ae_training import train_video_codec
 from onbeat.samplers.distill.attribute_loss import AttributeLoss
 from onbeat.samplers.distill.attribute_training import load_attributes, train_attributes
 from onbeat.samplers.distill.audio_training import train_audio_codec
+from onbeat.samplers.distill.averaging import average_of, average_stages
 from onbeat.samplers.distill.consistency import Recipe
 from onbeat.samplers.distill.cover import load_cover, train_cover
 from onbeat.samplers.distill.grpo import STUDENT, train_policy
@@ -28,7 +29,17 @@ from onbeat.samplers.distill.rewards import Judge
 from onbeat.samplers.distill.student import train_student
 from onbeat.samplers.distill.teacher import Codecs, start, train_pictures, train_sequences
 
-STAGES = ("ae", "audio", "attributes", "cover", "teacher", "consistency", "grpo", "pack")
+STAGES = (
+    "ae",
+    "audio",
+    "attributes",
+    "cover",
+    "teacher",
+    "consistency",
+    "average",
+    "grpo",
+    "pack",
+)
 STEPPED = ("teacher", "consistency", "grpo")
 """Stages that can run for a number of steps instead of minutes."""
 PICTURE_SHARE = 0.5
@@ -67,6 +78,10 @@ def run_stage(
         _teacher(minutes, out, seed, resume, steps)
     elif stage == "consistency":
         _student(minutes, out, seed, resume, steps)
+    elif stage == "average":
+        _needed(out / "sequences" / "state.pt", "teacher")
+        _needed(out / "consistency" / "state.pt", "consistency")
+        average_stages(out)
     elif stage == "grpo":
         _policy(minutes, out, seed, resume, steps)
     else:
@@ -124,10 +139,11 @@ def _policy(minutes: float, out: Path, seed: int, resume: bool, steps: int | Non
 
 
 def student_of(out: Path) -> Path | None:
-    """The checkpoint that policy gradients begin with: of the few-step stage, or of the sequences
-    where that stage was left out, which serves in few steps as it is; None if there is neither."""
+    """The checkpoint that policy gradients begin with: the average, else that of the few-step
+    stage, or of the sequences where that stage was left out, which serves in few steps as it is;
+    None if there is none."""
     found = [out / name / "state.pt" for name in ("consistency", "sequences")]
-    return next((path for path in found if path.exists()), None)
+    return average_of(out) or next((path for path in found if path.exists()), None)
 
 
 def load_codecs(out: Path) -> Codecs:
@@ -154,12 +170,11 @@ def extra_loss(out: Path) -> Extra:
 def pack_weights(out: Path, target: Path, seed: int) -> Path:
     """Writes the weights file from the latest stage that there is; returns its checkpoint. Policy
     gradients count as long as the student that they began with has not been trained on."""
-    stages = ("grpo", "consistency", "sequences", "pictures")
-    found = [out / name / "state.pt" for name in stages if (out / name / "state.pt").exists()]
     begun, student = out / "grpo" / STUDENT, student_of(out)
     same = student and begun.exists() and filecmp.cmp(begun, student, shallow=False)
-    if begun.exists() and not same:
-        found = [path for path in found if path.parent != begun.parent]
+    latest = [out / "grpo" / "state.pt"] if same else []
+    latest += [path for path in (student, out / "pictures" / "state.pt") if path is not None]
+    found = [path for path in latest if path.exists()]
     if not found:
         raise FileNotFoundError(f"{out} has no trained denoiser; run the stage: teacher")
     run = start(found[0].parent, seed, True)

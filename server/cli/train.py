@@ -14,6 +14,7 @@ class Stage(StrEnum):
     COVER = "cover"
     TEACHER = "teacher"
     CONSISTENCY = "consistency"
+    AVERAGE = "average"
     GRPO = "grpo"
     PACK = "pack"
 

@@ -10,7 +10,7 @@ from onbeat.models.toybox.audio_codec import AudioCodec
 from onbeat.models.toybox.config import ToyboxConfig
 from onbeat.models.toybox.video_codec import VideoCodec
 from onbeat.models.toybox.weights import load_toybox
-from onbeat.samplers.distill import route
+from onbeat.samplers.distill import averaging, route
 from onbeat.samplers.distill.grpo import STUDENT
 from onbeat.samplers.distill.loop import new_run, save_run
 from onbeat.samplers.distill.networks import Networks
@@ -51,6 +51,32 @@ def test_policy_gradients_begin_with_what_is_served(tmp_path: Path) -> None:
     assert route.student_of(tmp_path) == sequences
     assert route.student_of(tmp_path) != trained(tmp_path, "consistency")
     assert route.student_of(tmp_path) == tmp_path / "consistency" / "state.pt"
+
+
+def test_the_average_lies_between_and_lasts_as_long_as_what_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route, "load_codecs", lambda out: (VideoCodec(), AudioCodec()))
+    with pytest.raises(FileNotFoundError, match="run the stage: teacher"):
+        route.run_stage("average", minutes=1, out=tmp_path)
+    ends = []
+    for name in ("sequences", "consistency"):
+        torch.manual_seed(len(name))
+        trained(tmp_path, name)
+        ends.append(torch.load(tmp_path / name / "state.pt")["ema"])
+    route.run_stage("average", minutes=1, out=tmp_path)
+    made = torch.load(tmp_path / "average" / "state.pt")
+    for name, value in made["ema"].items():
+        want = torch.lerp(ends[0][name], ends[1][name], 0.3)
+        torch.testing.assert_close(value, want, msg=name)
+        assert torch.equal(made["nets"][name], value), name
+    target = tmp_path / "weights.safetensors"
+    assert route.student_of(tmp_path) == tmp_path / "average" / "state.pt"
+    assert route.pack_weights(tmp_path, target, 1).parent.name == "average"
+    save_run(new_run(Networks(ToyboxConfig())), tmp_path / "sequences" / "state.pt")
+    assert route.pack_weights(tmp_path, target, 1).parent.name == "consistency"
+    with pytest.raises(ValueError, match="share is 1.5; allowed: 0 to 1"):
+        averaging.average_stages(tmp_path, 1.5)
 
 
 def test_policy_gradients_without_the_few_step_stage_are_packed(
