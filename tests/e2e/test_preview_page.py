@@ -193,6 +193,16 @@ WAITS = """async () => {
 """What is said of an estimate that the server tells anew each time, and after a step forward."""
 
 
+BUSY = """async () => {
+  const { ApiError } = await import("/static/js/shared/api.js");
+  const { afterFailure } = await import("/static/js/preview/phases.js");
+  const { PHASES } = await import("/static/js/preview/wording.js");
+  const error = Object.create(ApiError.prototype);
+  Object.assign(error, { status: 503, code: "engine_busy" });
+  return PHASES[afterFailure(error, 0, false, false).phase.name].title;
+}"""
+
+
 def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) -> None:
     watched = open_page("/dashboard")
     refusal = {"error": {"message": "All 6 streams run.", "code": "capacity", "param": None}}
@@ -204,6 +214,8 @@ def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) ->
     watched.page.click("text=Preview")
     watched.wait_state("Waiting for a place")
     assert "1 stream before you." in watched.page.inner_text("#veil-text")
+    watched.page.dispatch_event("#compare-keep", "click")
+    expect(watched.page.locator("#compare-error")).to_have_text(re.compile("no running picture"))
     queued = {"id": "session_line", "status": "queued", "prompt": RED, "seed": 7}
     line = json.dumps(queued | {"queue_position": 1, "estimated_wait_s": 30, "recognised": None})
     watched.page.route(
@@ -220,6 +232,8 @@ def test_refusal_shows_the_place_in_line_and_tries_again(open_page: OpenPage) ->
     ]
     watched.page.unroute_all()
     watched.wait_state("Live")
+    expect(watched.page.locator("#compare-error")).to_be_hidden(timeout=30_000)
+    assert watched.page.evaluate(BUSY) == "The engine takes long to answer"
     watched.complaints.clear()  # the browser's own line about the session that never was
 
 

@@ -18,13 +18,16 @@ export class Compare {
     this.session = null;
     /** @type {Peer | null} */
     this.peer = null;
-    this.busy = this.resting = this.adopting = this.sounding = false;
+    this.busy = this.resting = this.adopting = this.sounding = this.early = false;
     byId("compare-keep").addEventListener("click", () => this.toggle());
     byId("compare-drop").addEventListener("click", () => this.drop());
     byId("compare-adopt").addEventListener("click", () => this.#adopt());
     holdable(byId("compare-hold"), (on) => this.hold(on), () => this.holding);
     live.addEventListener("stream", () => this.#adopted());
-    live.addEventListener("phase", () => this.#rest(live.settings.paused));
+    live.addEventListener("phase", () => {
+      this.#rest(live.settings.paused);
+      if (this.early && live.phase.name === "playing") this.#fail("");
+    });
   }
 
   /** A rests with B. @param {boolean} paused */
@@ -57,7 +60,8 @@ export class Compare {
     this.busy = true;
     this.#fail("");
     try {
-      if (!this.live.session || this.live.phase.name !== "playing") throw new Error("There is no running picture to keep yet.");
+      this.early = !this.live.session || this.live.phase.name !== "playing";
+      if (this.early) throw new Error("There is no running picture to keep yet.");
       const session = await call("POST", `/v1/sessions/${this.live.session.id}/fork`, {});
       this.session = session;
       await this.#watch(session);

@@ -6,7 +6,7 @@ import { NoPath } from "./peer.js";
 const LONGEST_WAIT_S = 8;
 const FOR_EVER_S = 3600;
 /** The phases of refusals that are not for want of room. @type {Record<string, string>} */
-const UNREADY = { engine_starting: "warming", engine_failed: "failed" };
+const UNREADY = { engine_starting: "warming", engine_busy: "busy", engine_failed: "failed" };
 
 /** @typedef {{name: string, reason?: string, param?: string | null, position?: number | null, estimate?: number | null, until?: number, since?: number, ready?: number}} Phase */
 /** @typedef {{phase: Phase | null, seconds: number, gone?: boolean, problem?: {message: string, param: string | null}}} Plan */

@@ -9,6 +9,7 @@ export const PHASES = {
   playing: { pill: "Live", tone: "good" },
   paused: { pill: "Paused", title: "Paused", text: "The model rests too; others use its time.", tone: "wait", action: "Go on" },
   warming: { pill: "Warming up", title: "The model is warming up", text: "The picture starts by itself.", tone: "wait" },
+  busy: { pill: "Engine busy", title: "The engine takes long to answer", tone: "wait", action: "Try now" },
   restarting: { pill: "Restarting", title: "Restarting, picture back in a moment", text: "The engine stopped and starts again. Your stream goes on where it was; there is nothing to do.", tone: "wait" },
   reconnecting: { pill: "Reconnecting", title: "Connection lost, reconnecting", todo: "Your stream is kept for a minute.", tone: "wait", action: "Try now" },
   queued: { pill: "Waiting for a place", title: "No room for this stream at the moment", tone: "wait", action: "Try now" },
