@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import onbeat
 from onbeat.server.config import SettingsError
-from onbeat.server.wording import shown
+from onbeat.server.wording import install, shown
 
 NAME = "onbeat"
 
@@ -24,8 +24,7 @@ def start_tracing(endpoint: str) -> Callable[[], None]:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise SettingsError(
-            f"otlp_endpoint: {shown(endpoint)} needs OpenTelemetry: pip install 'onbeat[otel]', "
-            f"in a clone pip install -c constraints.txt -e '.[otel]'"
+            f"otlp_endpoint: {shown(endpoint)} needs OpenTelemetry: {install('otel')}"
         ) from error
     resource = Resource.create({"service.name": NAME, "service.version": onbeat.__version__})
     provider = TracerProvider(resource=resource)

@@ -87,3 +87,16 @@ def shown(value: object) -> str:
         text = without_credentials(text)
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
+
+
+def cut(name: str) -> str:
+    """The name of a field as it may appear in a message: names are the client's own, of any
+    length."""
+    return name if len(name) <= SHOWN_VALUE else f"{name[:SHOWN_VALUE]}…"
+
+
+def install(extra: str) -> str:
+    """How an extra of this package is added."""
+    return (
+        f"pip install 'onbeat[{extra}]', in a clone pip install -c constraints.txt -e '.[{extra}]'"
+    )

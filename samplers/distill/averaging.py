@@ -21,16 +21,14 @@ SOURCES = ("sequences", "consistency")
 MADE_OF = "made_of.json"
 
 
-def average_stages(out: Path, share: float = SHARE) -> Path:
-    """Writes out/average/state.pt: 1 - share of the sequences' weights and `share` of the few-step
-    student's. Raises ValueError for a share outside 0 to 1."""
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"share is {share}; allowed: 0 to 1")
+def average_stages(out: Path) -> Path:
+    """Writes out/average/state.pt: SHARE of the few-step student's weights, the rest of the
+    sequences'."""
     run, other = new_run(Networks(ToyboxConfig())), new_run(Networks(ToyboxConfig()))
     for each, name in zip((run, other), SOURCES, strict=True):
         load_run(each, out / name / "state.pt")
     with torch.no_grad():
-        torch._foreach_lerp_(list(run.ema.parameters()), list(other.ema.parameters()), share)
+        torch._foreach_lerp_(list(run.ema.parameters()), list(other.ema.parameters()), SHARE)
     run.nets.load_state_dict(run.ema.state_dict())
     folder = out / "average"
     folder.mkdir(exist_ok=True)

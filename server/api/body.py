@@ -92,24 +92,25 @@ def parsed_json(raw: bytes) -> Any:
     try:
         data = json.loads(raw.decode(), object_pairs_hook=_once)
         json.dumps(data, ensure_ascii=False).encode()  # half of a surrogate pair is no text
-    except UnicodeDecodeError as error:
-        message = f"The body is not valid JSON: byte {error.start} is not UTF-8."
-        raise ApiError(400, "invalid_json", message) from error
-    except RecursionError as error:
-        message = "The body is not valid JSON: it is nested too deeply."
-        raise ApiError(400, "invalid_json", message) from error
-    except UnicodeEncodeError as error:
-        message = "The body is not valid JSON: a text has half of a surrogate pair."
-        raise ApiError(400, "invalid_json", message) from error
-    except json.JSONDecodeError as error:
-        raise ApiError(400, "invalid_json", f"The body is not valid JSON: {error}.") from error
-    except _Twice as error:
-        message = f"The body is not valid JSON: {error}."
-        raise ApiError(400, "invalid_json", message) from error
-    except ValueError as error:  # of Python's limit on the digits of whole numbers
-        message = "The body is not valid JSON: a number has too many digits."
+    except (ValueError, RecursionError) as error:
+        message = f"The body is not valid JSON: {_why(error)}."
         raise ApiError(400, "invalid_json", message) from error
     return data
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    """What is wrong with a body, in words of its own where Python speaks of itself."""
+    match error:
+        case UnicodeDecodeError():
+            return f"byte {error.start} is not UTF-8"
+        case UnicodeEncodeError():
+            return "a text has half of a surrogate pair"
+        case RecursionError():
+            return "it is nested too deeply"
+        case json.JSONDecodeError() | _Twice():
+            return str(error)
+        case _:  # Python's limit on the digits of whole numbers
+            return "a number has too many digits"
 
 
 class _Twice(ValueError):

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from onbeat.server.jobs.database import is_out_of_reach
-from onbeat.server.wording import SHOWN_VALUE, reason, shown
+from onbeat.server.wording import cut, reason, shown
 
 log = logging.getLogger("onbeat.api")
 
@@ -116,8 +116,9 @@ def _told(errors: Sequence[Any]) -> list[Any]:
 
     def follows(error: Any) -> bool:
         loc = error["loc"]
-        inside = any(len(p) > len(loc) and p[: len(loc)] == loc for p in places)
-        return error["type"] == "too_short" and inside
+        return error["type"] == "too_short" and any(
+            len(p) > len(loc) and p[: len(loc)] == loc for p in places
+        )
 
     return [error for error in errors if not follows(error)]
 
@@ -197,7 +198,7 @@ def _kind(status: int) -> str:
 
 def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
     """One entry of pydantic's list as {param, code, message}."""
-    places = [_cut(str(p)) for p in error["loc"] if p not in ("body", "query", "path")]
+    places = [cut(str(p)) for p in error["loc"] if p not in ("body", "query", "path")]
     param = ".".join(places) or None
     name = param or "body"
     kind = error["type"]
@@ -213,11 +214,6 @@ def _described(error: Any, model: type[BaseModel] | None) -> dict[str, Any]:
         return _entry(param, "missing_field", f"{name}: is required")
     message = f"{name}: {shown(error['input'])} is not allowed; {reason(error)}"
     return _entry(param, "invalid_value", message)
-
-
-def _cut(name: str) -> str:
-    """Names are the client's own, of any length."""
-    return name if len(name) <= SHOWN_VALUE else f"{name[:SHOWN_VALUE]}…"
 
 
 def _entry(param: str | None, code: str, message: str) -> dict[str, Any]:

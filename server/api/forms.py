@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from onbeat.server.api.errors import ApiError
-from onbeat.server.wording import shown
+from onbeat.server.wording import cut, shown
 
 MAX_FIELDS = 64
 MAX_PART = 12 * 1024 * 1024
@@ -110,4 +110,4 @@ def _child(target: dict[str, Any], name: str, kind: type) -> Any:
 def repeated(name: str) -> ApiError:
     """422 for a name that stands twice: nobody can say which value counts."""
     message = f"{shown(name)[1:-1]}: given more than once; allowed: once"
-    return ApiError(422, "repeated_field", message, param=name)
+    return ApiError(422, "repeated_field", message, param=cut(name))

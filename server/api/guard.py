@@ -7,7 +7,7 @@ server by DNS rebinding; pages of other origins are refused unless they are conf
 import logging
 import re
 import secrets
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -98,11 +98,14 @@ class Guard:
 
     def _refusal(self, method: str, headers: Headers, origin: str | None) -> ApiError | None:
         host = headers.get("host", "")
-        name = _hostname(f"//{host}")
+        name = _address(f"//{host}").hostname
         if self._local and name not in LOOPBACK:
-            message = f"host: {host!r} is not allowed; allowed: {', '.join(sorted(LOOPBACK))}"
+            message = f"host: {shown(host)} is not allowed; allowed: {', '.join(sorted(LOOPBACK))}"
             return ApiError(403, "host_not_allowed", message, param="host")
-        if origin is None or _netloc(origin) == host or _hostname(origin) in LOOPBACK:
+        if origin is None:
+            return None
+        page = _address(origin)
+        if (host and page.netloc == host) or page.hostname in LOOPBACK:
             return None
         if origin in self._origins:
             return None
@@ -144,16 +147,9 @@ def _is_preflight(method: str, headers: Headers) -> bool:
     return method == "OPTIONS" and "access-control-request-method" in headers
 
 
-def _netloc(address: str) -> str | None:
-    """None of what is no address, such as "http://[": as headers come from anybody."""
+def _address(text: str) -> SplitResult:
+    """Empty of what is no address, such as "http://[": headers come from anybody."""
     try:
-        return urlsplit(address).netloc
+        return urlsplit(text)
     except ValueError:
-        return None
-
-
-def _hostname(address: str) -> str | None:
-    try:
-        return urlsplit(address).hostname
-    except ValueError:
-        return None
+        return urlsplit("")

@@ -9,6 +9,7 @@ from fastapi import Query
 
 from onbeat.server.api.errors import ApiError
 from onbeat.server.api.fields import Strict
+from onbeat.server.wording import shown
 
 
 class PageQuery(Strict):
@@ -24,7 +25,7 @@ class PageQuery(Strict):
 
     def unknown(self, noun: str) -> ApiError:
         """404: nothing has the id `after`."""
-        message = f"after: no {noun} with id {self.after!r}"
+        message = f"after: no {noun} with id {shown(self.after)}"
         return ApiError(404, f"{noun}_not_found", message, param="after")
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from onbeat.server.api.errors import ApiError, field_names
 from onbeat.server.api.forms import check_utf8, repeated
+from onbeat.server.wording import cut
 
 NUL = "\0"
 """No id has it, and Postgres takes no text with it."""
@@ -45,8 +46,8 @@ async def check_query(request: Request) -> None:
 def _check_names(given: Iterable[str], known: list[str]) -> None:
     for name in given:
         if name not in known:
-            message = f"{name}: unknown field; allowed: {', '.join(known) or 'none'}"
-            raise ApiError(422, "unknown_field", message, param=name)
+            message = f"{cut(name)}: unknown field; allowed: {', '.join(known) or 'none'}"
+            raise ApiError(422, "unknown_field", message, param=cut(name))
 
 
 def _names(dependant: Dependant) -> Iterator[str]:

@@ -17,6 +17,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from onbeat.server.jobs.migrations import SchemaTooNew, migrate
+from onbeat.server.wording import install
 
 READ = {"onbeat_read": True}
 """Execution option of a transaction that only reads: it begins deferred and blocks no writer."""
@@ -166,10 +167,7 @@ def connect(text: str) -> sa.Engine:
     try:
         from onbeat.server.jobs import postgres
     except ModuleNotFoundError as error:
-        message = (
-            "database_url: Postgres needs an extra: pip install 'onbeat[postgres]', "
-            "in a clone pip install -c constraints.txt -e '.[postgres]'"
-        )
+        message = f"database_url: Postgres needs an extra: {install('postgres')}"
         raise DatabaseError(message) from error
     try:
         postgres.arguments(url)

@@ -16,7 +16,7 @@ from onbeat.server.config import SettingsError
 from onbeat.server.jobs.formats import SUFFIXES
 from onbeat.server.jobs.keeping import Limits
 from onbeat.server.jobs.result_store import Entry, RemoteFile
-from onbeat.server.wording import shown
+from onbeat.server.wording import install, shown
 
 SIGNED_SECONDS = 3600
 PIECE = 8 << 20
@@ -35,10 +35,7 @@ class ObjectStore:
             import obstore
             from obstore.store import S3Store
         except ImportError as error:
-            message = (
-                f"artifacts: {shown(url)} needs the extra s3: pip install 'onbeat[s3]', "
-                "in a clone pip install -c constraints.txt -e '.[s3]'"
-            )
+            message = f"artifacts: {shown(url)} needs the extra s3: {install('s3')}"
             raise SettingsError(message) from error
         parts = _parts(url)
         self._obstore: Any = obstore

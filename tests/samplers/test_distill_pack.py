@@ -10,7 +10,7 @@ from onbeat.models.toybox.audio_codec import AudioCodec
 from onbeat.models.toybox.config import ToyboxConfig
 from onbeat.models.toybox.video_codec import VideoCodec
 from onbeat.models.toybox.weights import load_toybox
-from onbeat.samplers.distill import averaging, route
+from onbeat.samplers.distill import route
 from onbeat.samplers.distill.grpo import STUDENT
 from onbeat.samplers.distill.loop import new_run, save_run
 from onbeat.samplers.distill.networks import Networks
@@ -75,8 +75,6 @@ def test_the_average_lies_between_and_lasts_as_long_as_what_it_is_of(
     assert route.pack_weights(tmp_path, target, 1).parent.name == "average"
     save_run(new_run(Networks(ToyboxConfig())), tmp_path / "sequences" / "state.pt")
     assert route.pack_weights(tmp_path, target, 1).parent.name == "consistency"
-    with pytest.raises(ValueError, match="share is 1.5; allowed: 0 to 1"):
-        averaging.average_stages(tmp_path, 1.5)
 
 
 def test_policy_gradients_without_the_few_step_stage_are_packed(

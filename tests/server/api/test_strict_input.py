@@ -235,3 +235,9 @@ def test_a_nul_in_a_query_or_an_id_is_refused(server: Server) -> None:
     assert error_of(server.http.get("/v1/videos?after=%00"))["param"] == "after"
     body = {"prompt": "a", "video": {"id": "\0"}}
     assert server.http.post("/v1/videos/extensions", json=body).status_code == 422
+
+
+def test_long_names_in_a_query_are_cut(server: Server) -> None:
+    error = error_of(server.http.get("/v1/videos", params={"x" * 3000: "1"}))
+    assert error["code"] == "unknown_field" and error["param"] == "x" * 80 + "…"
+    assert len(error["message"]) < 300
